@@ -1,0 +1,11 @@
+"""High-order scores by denoising.
+
+Estimates first-, second- and higher-order gradients of a data distribution's
+log-density from samples (Meng, Song, Li and Ermon, "Estimating High Order Gradients of
+the Data Distribution by Denoising", NeurIPS 2021), and uses them.
+
+Read the modules in this order: distributions, noise, operators, tweedie, networks, scores,
+objectives, training, uncertainty, samplers, metrics.
+"""
+
+__version__ = "0.1.0"
