@@ -1,0 +1,383 @@
+"""Training: the plain PyTorch loop, which knows nothing of Ray.
+
+`fit` minimises the joint objective of Meng, Song, Li and Ermon (NeurIPS 2021, equation 12) with
+Adam, a cosine schedule, an exponential moving average (EMA) of the weights and early stopping
+on the validation DSM loss of the averaged weights. A distributed run changes it at three points
+only: the shard of each global batch (`shard`), the module that averages gradients (`wrap`) and
+the mean of the validation metrics over workers (`reduce`).
+
+What a step sees depends on (seed, step) alone: the order of the samples is keyed by (seed,
+epoch), their noise by (seed, epoch, global sample index). A run resumed from `TrainingState`
+therefore continues as if it had never stopped.
+"""
+
+import hashlib
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from hosm import noise
+from hosm.objectives import TARGETS, Target, Terms, VarianceReduction, dsm, joint_terms
+
+__all__ = [
+    "JointObjective",
+    "Progress",
+    "Settings",
+    "Shard",
+    "TrainingResult",
+    "fit",
+    "load_checkpoint",
+    "save_checkpoint",
+]
+
+VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a model is trained.
+
+    Args:
+        sigma: noise scale, above 0.
+        target: `moment`, `residual` or `jacobian`; `dsm` trains s1 alone.
+        diagonal: fit the diagonal of s2 alone.
+        variance_reduction: None, `control` or `antithetic`.
+        gamma: weight of DSM beside the second-order term.
+        jvp_step: step of the difference for J v; None for exact forward mode.
+        learning_rate: peak learning rate of Adam.
+        warmup_steps: steps of linear warm-up before the cosine decay.
+        batch_size: size of the global batch, over all workers.
+        max_steps: optimiser steps.
+        ema_decay: decay of the averaged weights; smaller in the first steps.
+        clip_norm: bound on the gradient's norm; None for no bound.
+        validate_every: steps between validations.
+        patience: validations without improvement before the run stops; None for no early stop.
+        seed: keys the order of the samples and their noise.
+    """
+
+    sigma: float
+    target: str = "jacobian"
+    diagonal: bool = False
+    variance_reduction: VarianceReduction = "antithetic"
+    gamma: float = 1.0
+    jvp_step: float | None = None
+    learning_rate: float = 2e-3
+    warmup_steps: int = 0
+    batch_size: int = 128
+    max_steps: int = 4000
+    ema_decay: float = 0.999
+    clip_norm: float | None = None
+    validate_every: int = 500
+    patience: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        noise.check_sigma(self.sigma)
+        if self.target not in (*TARGETS, "dsm"):
+            raise ValueError(f"target must be one of {', '.join(TARGETS)}, dsm; got {self.target}")
+        for name in ("batch_size", "max_steps", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+class JointObjective(nn.Module):
+    """The model and its loss in one forward pass, so that DDP can wrap both."""
+
+    def __init__(self, model: nn.Module, settings: Settings) -> None:
+        super().__init__()
+        self.model, self.settings = model, settings
+
+    def forward(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
+        """Return the terms at clean points x, noise z and signs v, each of shape (n, D)."""
+        s = self.settings
+        if s.target == "dsm":
+            first = dsm(self.model.score, x, s.sigma, s.variance_reduction, z=z)
+            return Terms(first, torch.zeros_like(first))
+        target: Target = s.target  # type: ignore[assignment]
+        return joint_terms(
+            self.model,
+            x,
+            s.sigma,
+            target,
+            s.variance_reduction,
+            s.diagonal,
+            z=z,
+            v=v,
+            jvp_step=s.jvp_step,
+        )
+
+
+@dataclass(frozen=True)
+class Shard:
+    """This worker's place: `rank` of `workers`."""
+
+    rank: int = 0
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.workers:
+            raise ValueError(f"rank must lie in 0..{self.workers - 1}, got {self.rank}")
+
+
+@dataclass
+class Progress:
+    """What `fit` reports at each validation.
+
+    `metrics` are means over all workers; `state` returns everything that a resumed run needs.
+    """
+
+    step: int
+    metrics: dict[str, float]
+    state: Callable[[], dict[str, Any]]
+    finished: bool = False
+
+
+@dataclass
+class TrainingResult:
+    """The best averaged weights, as a state dict of the model, and how they were reached."""
+
+    weights: dict[str, Tensor]
+    step: int
+    best_step: int
+    metrics: dict[str, float]
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+Points = Callable[[int], Tensor]
+"""Epoch -> that epoch's clean points, shape (N, D): fresh draws or always the same data."""
+
+
+def batches(
+    points: Points, settings: Settings, shard: Shard, start: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield this worker's part (x, z, v) of each global batch from step `start` on.
+
+    Raises:
+        ValueError: the global batch does not divide over the workers or exceeds the data.
+    """
+    if settings.batch_size % shard.workers:
+        raise ValueError(f"batch_size {settings.batch_size} is not divisible by {shard.workers}")
+    seed, step, epoch, data = settings.seed, start, -1, torch.empty(0)
+    while True:
+        size = len(data) if epoch >= 0 else len(points(0))
+        per_epoch = size // settings.batch_size
+        if per_epoch < 1:
+            raise ValueError(f"batch_size {settings.batch_size} exceeds the {size} points")
+        if step // per_epoch != epoch:
+            epoch = step // per_epoch
+            data = points(epoch)
+            order = noise.keyed_permutation(len(data), seed=seed, epoch=epoch)
+        first = (step % per_epoch) * settings.batch_size
+        index = order[first + shard.rank : first + settings.batch_size : shard.workers]
+        index = index.to(data.device)
+        keys = {"seed": seed, "epoch": epoch, "dtype": data.dtype}
+        z = noise.keyed_normal(index, data.shape[1], **keys)
+        yield data[index], z, noise.keyed_rademacher(index, data.shape[1], **keys)
+        step += 1
+
+
+def validate(objective: nn.Module, x: Tensor, settings: Settings, shard: Shard) -> Tensor:
+    """Return (sum of DSM, sum of second-order loss, count) over this worker's validation points.
+
+    The noise is the same at each call. Points are taken in blocks of the batch size.
+    """
+    totals = torch.zeros(3, dtype=torch.float64, device=x.device)
+    index = torch.arange(shard.rank, len(x), shard.workers, device=x.device)
+    keys = {"seed": settings.seed, "epoch": VALIDATION_EPOCH, "dtype": x.dtype}
+    with torch.no_grad():
+        for block in index.split(settings.batch_size):
+            z = noise.keyed_normal(block, x.shape[1], **keys)
+            v = noise.keyed_rademacher(block, x.shape[1], **keys)
+            terms = objective(x[block], z, v)
+            totals += torch.stack([*terms, terms.first.new_ones(())]).double() * len(block)
+    return totals
+
+
+def _average(decay: float) -> Callable[..., None]:
+    """Return the EMA update; the decay grows from .1 so that the first steps are forgotten."""
+
+    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
+        steps = int(count)
+        torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + steps) / (10 + steps)))
+
+    return update
+
+
+def _schedule(settings: Settings) -> Callable[[int], float]:
+    """Return the factor of the learning rate at a step: linear warm-up, then cosine to zero."""
+
+    def factor(step: int) -> float:
+        if step < settings.warmup_steps:
+            return (step + 1) / settings.warmup_steps
+        share = (step - settings.warmup_steps) / max(1, settings.max_steps - settings.warmup_steps)
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
+
+    return factor
+
+
+class _Run:
+    """The mutable state of one run: weights, average, optimiser, schedule, best so far."""
+
+    def __init__(
+        self, model: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
+    ) -> None:
+        self.settings = settings
+        self.objective = JointObjective(model, settings)
+        self.averaged = AveragedModel(self.objective, multi_avg_fn=_average(settings.ema_decay))
+        self.wrapped = wrap(self.objective)
+        self.optimizer = torch.optim.Adam(model.parameters(), settings.learning_rate, fused=True)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
+        self.step, self.stale = 0, 0
+        self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self._weights()}
+        self.history: list[dict[str, float]] = []
+
+    def _weights(self) -> dict[str, Tensor]:
+        state = self.averaged.module.model.state_dict()
+        return {name: value.detach().clone() for name, value in state.items()}
+
+    def update(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
+        """Take one optimiser step."""
+        terms = self.wrapped(x, z, v)
+        self.optimizer.zero_grad(set_to_none=True)
+        (terms.second + self.settings.gamma * terms.first).backward()
+        if self.settings.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
+        self.optimizer.step()
+        self.scheduler.step()
+        self.averaged.update_parameters(self.objective)
+        self.step += 1
+        return terms
+
+    def judge(self, metrics: dict[str, float]) -> bool:
+        """Keep the averaged weights if they are the best so far; say whether to stop.
+
+        Raises:
+            FloatingPointError: the validation loss is not finite.
+        """
+        if not all(map(math.isfinite, metrics.values())):
+            raise FloatingPointError(f"training diverged at step {self.step}: {metrics}")
+        self.history.append({"step": self.step, **metrics})
+        patience, loss = self.settings.patience, metrics["validation_dsm"]
+        better = loss < self.best["metrics"].get("validation_dsm", math.inf)
+        if better or patience is None:
+            self.best = {"step": self.step, "metrics": metrics, "weights": self._weights()}
+        self.stale = 0 if better else self.stale + 1
+        return patience is not None and self.stale >= patience
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that a resumed run needs."""
+        return {
+            "objective": self.objective.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "rng": torch.get_rng_state(),
+            "step": self.step,
+            "stale": self.stale,
+            "best": self.best,
+            "history": self.history,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Take up the state of an earlier run."""
+        for name in ("objective", "averaged", "optimizer", "scheduler"):
+            getattr(self, name).load_state_dict(state[name])
+        torch.set_rng_state(state["rng"])
+        self.step, self.stale = state["step"], state["stale"]
+        self.best, self.history = state["best"], list(state["history"])
+
+
+def fit(
+    model: nn.Module,
+    settings: Settings,
+    points: Points,
+    validation: Tensor,
+    *,
+    shard: Shard | None = None,
+    wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
+    reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
+    report: Callable[[Progress], None] = lambda progress: None,
+    state: dict[str, Any] | None = None,
+) -> TrainingResult:
+    """Train a score model; its own weights change, the averaged ones are returned.
+
+    Args:
+        model: a score model.
+        settings: how to train it.
+        points: epoch -> clean points, shape (N, D).
+        validation: held-out clean points, shape (M, D).
+        shard: this worker's place.
+        wrap: makes the module that averages gradients over workers.
+        reduce: sums a vector over workers.
+        report: called at each validation.
+        state: of an interrupted run, to continue it.
+
+    Raises:
+        ValueError: data that are empty or not finite, or a batch that does not fit them.
+        FloatingPointError: the validation loss is not finite.
+    """
+    if len(validation) == 0 or not torch.isfinite(validation).all():
+        raise ValueError(f"validation points must be finite, got shape {tuple(validation.shape)}")
+    shard = shard or Shard()
+    run = _Run(model, settings, wrap)
+    if state is not None:
+        run.resume(state)
+    running = torch.zeros(2, dtype=torch.float64, device=validation.device)
+    stop = run.step >= settings.max_steps
+    source = batches(points, settings, shard, run.step)
+    while not stop:
+        terms = run.update(*next(source))
+        running += torch.stack(terms).detach()
+        if run.step % settings.validate_every and run.step < settings.max_steps:
+            continue
+        totals = reduce(validate(run.averaged, validation, settings, shard))
+        count = (run.step - 1) % settings.validate_every + 1
+        names = ("train_dsm", "train_second", "validation_dsm", "validation_second")
+        values = [*(running / count).tolist(), *(totals[:2] / totals[2]).tolist()]
+        stop = run.judge(dict(zip(names, values, strict=True))) or run.step >= settings.max_steps
+        report(Progress(run.step, run.history[-1], run.state, stop))
+        running.zero_()
+    return TrainingResult(
+        run.best["weights"], run.step, run.best["step"], run.best["metrics"], run.history
+    )
+
+
+def save_checkpoint(state: dict[str, Any], path: Path) -> None:
+    """Write a training state atomically, with its checksum beside it.
+
+    Args:
+        state: what `Progress.state()` returned.
+        path: the file; `path` + `.sha256` holds the checksum.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            torch.save(state, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        digest = hashlib.sha256(Path(temporary).read_bytes()).hexdigest()
+        path.with_name(path.name + ".sha256").write_text(digest + "\n")
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a training state; nothing in the file is executed.
+
+    Raises:
+        ValueError: the checksum does not match.
+    """
+    expected = path.with_name(path.name + ".sha256").read_text().strip()
+    if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        raise ValueError(f"checkpoint {path} is damaged: its checksum does not match")
+    return torch.load(path, map_location="cpu", weights_only=True)

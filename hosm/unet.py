@@ -1,0 +1,58 @@
+"""The U-Net backbone for images, by `diffusers` (extra `images`).
+
+It stands apart from `hosm.networks` because its library takes seconds to import, which a
+vector model must not pay for. The architecture is `diffusers.UNet2DModel`: residual blocks of
+group normalisation and SiLU over three resolutions, in place of the paper's NCSN U-Net
+(Meng, Song, Li and Ermon, NeurIPS 2021, appendix D).
+"""
+
+import math
+
+import torch
+from diffusers import UNet2DModel
+from torch import Tensor, nn
+
+__all__ = ["UNet"]
+
+
+class UNet(nn.Module):
+    """A U-Net over images that are held as flat points.
+
+    Args:
+        shape: channels, height and width of an image; both sides divisible by 4.
+        outputs: numbers returned for each pixel of each channel.
+        channels: feature maps at the three resolutions, each a multiple of 8.
+
+    Raises:
+        ValueError: an image side is not divisible by 4, or a width not by 8.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        outputs: int,
+        channels: tuple[int, int, int] = (16, 32, 32),
+    ) -> None:
+        super().__init__()
+        if shape[1] % 4 or shape[2] % 4:
+            raise ValueError(f"image sides must be divisible by 4, got {shape[1]} x {shape[2]}")
+        if any(width % 8 for width in channels):
+            raise ValueError(f"channels must be multiples of 8, got {channels}")
+        self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
+        self.network = UNet2DModel(
+            sample_size=shape[1:],
+            in_channels=shape[0],
+            out_channels=shape[0] * outputs,
+            block_out_channels=channels,
+            down_block_types=("DownBlock2D",) * 3,
+            up_block_types=("UpBlock2D",) * 3,
+            layers_per_block=1,
+            norm_num_groups=8,
+            add_attention=False,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map flat images x, shape (n, D), to outputs of shape (n, outputs, D)."""
+        clock = torch.zeros(x.shape[0], device=x.device)
+        maps = self.network(x.view(-1, *self.shape), clock, return_dict=False)[0]
+        return maps.reshape(x.shape[0], self.outputs, self.dimension)
