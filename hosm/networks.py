@@ -45,4 +45,3 @@ class MLP(nn.Module):
 def parameter_count(module: nn.Module) -> int:
     """Return how many trainable numbers a module holds."""
     return sum(p.numel() for p in module.parameters() if p.requires_grad)
-

@@ -166,12 +166,17 @@ def _signs(reduction: VarianceReduction) -> tuple[int, ...]:
     return {"antithetic": (1, -1, 0), "control": (1, 1)}.get(reduction or "", (1,))
 
 
+def _noisy(reduction: VarianceReduction) -> int:
+    """Return how many points of the stencil are noisy; they come first."""
+    return 2 if reduction == "antithetic" else 1
+
+
 def _moment(
     scores: list[_Scores], z: Tensor, sigma: float, reduction: VarianceReduction, diagonal: bool
 ) -> Tensor:
     """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample."""
     psi = [_project(s2 + DiagonalPlusLowRank.outer(s1), diagonal) for s1, s2 in scores]
-    norms = [matrix.frobenius_norm_squared() for matrix in psi]
+    norms = [matrix.frobenius_norm_squared() for matrix in psi[: _noisy(reduction)]]
     noise = [2 * _noise_inner(matrix, z) / sigma**2 for matrix in psi]
     return _combine(norms, noise, reduction)
 
@@ -183,36 +188,45 @@ def _residual(
     even, odd = [], []
     for (s1, s2), sign in zip(scores, _signs(reduction), strict=True):
         matrix, s = _project(s2, diagonal), s1.detach()
-        image = matrix @ s
-        even.append(matrix.frobenius_norm_squared() - 2 * (s * image).sum(-1))
-        cross = (4 * sign / sigma) * (z * image).sum(-1)
-        odd.append(2 * _noise_inner(matrix, z) / sigma**2 - cross)
+        noise = 2 * _noise_inner(matrix, z) / sigma**2
+        if sign:
+            image = matrix @ s
+            noise = noise - (4 * sign / sigma) * (z * image).sum(-1)
+            if len(even) < _noisy(reduction):
+                even.append(matrix.frobenius_norm_squared() - 2 * (s * image).sum(-1))
+        odd.append(noise)
     return _combine(even, odd, reduction)
 
 
-def _jacobian(
-    scores: list[_Scores],
-    points: list[Tensor],
-    v: Tensor,
-    score_function: ScoreFunction,
-    step: float | None,
-    diagonal: bool,
-) -> Tensor:
+def _jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool) -> Tensor:
     """Evaluate || (s2 - J) v ||^2, or || alpha - v * (J v) ||^2, for each sample."""
-    noisy = len(scores)
-    probes = v.repeat(noisy, 1)
-    products = jacobian_vector_product(score_function, torch.cat(points[:noisy]), probes, step)
-    total = torch.zeros(len(v), dtype=v.dtype, device=v.device)
-    for (_, s2), product in zip(scores, products.split(len(v)), strict=True):
-        error = s2.diagonal() - v * product if diagonal else s2 @ v - product
-        total = total + error.square().sum(1)
-    return total / noisy
+    error = s2.diagonal() - v * product if diagonal else s2 @ v - product
+    return error.square().sum(1)
 
 
 def rademacher(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Draw fair signs in the shape, type and device of `like`."""
     bits = torch.randint(0, 2, like.shape, generator=generator, device=like.device)
     return bits.to(like.dtype) * 2 - 1
+
+
+def _jacobian_terms(
+    model: Model,
+    points: list[Tensor],
+    sigma: float,
+    reduction: VarianceReduction,
+    diagonal: bool,
+    z: Tensor,
+    v: Tensor,
+    step: float | None,
+) -> Terms:
+    """Return both terms under the `jacobian` target, whose second term needs x_noisy alone."""
+    score_function = getattr(model, "score", lambda x: model(x)[0])
+    s1, s2 = model(points[0])
+    others = [score_function(point) for point in points[1:2]]
+    first = _dsm_value([s1, *others], z, sigma, reduction)
+    product = jacobian_vector_product(score_function, points[0], v, step, value=s1)
+    return Terms(first.mean(), _jacobian(s2, v, product, diagonal).mean())
 
 
 def joint_terms(
@@ -249,27 +263,21 @@ def joint_terms(
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
     sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
+    v = rademacher(x, generator) if v is None and target == "jacobian" else v
     _check(x, z, variance_reduction)
-    points = _stencil(x, sigma, z, variance_reduction)
-    if target == "jacobian" and variance_reduction == "antithetic":
-        points = points[:2]
+    size, points = len(x), _stencil(x, sigma, z, variance_reduction)
+    if v is not None and target == "jacobian":
+        return _jacobian_terms(model, points, sigma, variance_reduction, diagonal, z, v, jvp_step)
     s1, s2 = model(torch.cat(points))
-    size = len(x)
+    parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
     scores = [
-        _Scores(s1[i : i + size], s2[i : i + size]) for i in range(0, size * len(points), size)
+        _Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs))
+        for first, diag, factor in parts
     ]
-    first = _dsm_value([point.s1 for point in scores], z, sigma, variance_reduction).mean()
-    if target == "jacobian":
-        noisy = scores[:2] if variance_reduction == "antithetic" else scores[:1]
-        v = rademacher(x, generator) if v is None else v
-        _check(x, v, variance_reduction)
-        score_function = getattr(model, "score", lambda points: model(points)[0])
-        second = _jacobian(noisy, points, v, score_function, jvp_step, diagonal)
-    elif target == "residual":
-        second = _residual(scores, z, sigma, variance_reduction, diagonal)
-    else:
-        second = _moment(scores, z, sigma, variance_reduction, diagonal)
-    return Terms(first, second.mean())
+    first = _dsm_value([point.s1 for point in scores], z, sigma, variance_reduction)
+    expand = _residual if target == "residual" else _moment
+    second = expand(scores, z, sigma, variance_reduction, diagonal)
+    return Terms(first.mean(), second.mean())
 
 
 def second_order(

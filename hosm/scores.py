@@ -10,7 +10,9 @@ beta (D, r); a diagonal model has r = 0. Two parametrisations of the outputs F o
   preconditioning of Karras et al. ("Elucidating the Design Space of Diffusion-Based Generative
   Models", 2022, table 1) and the relative posterior covariance S = C / sigma^2, both O(1) at
   any sigma. By Tweedie's formula s1 = (m - x_noisy) / sigma^2 and s2 = (S - I) / sigma^2.
-  With `psd`, S = diag(softplus(a)) + B B^T is a covariance by construction.
+  S = diag(F_1 + p) + B B^T with B = F_2.. / sqrt(D), so that columns of B have norms O(1), and
+  p = data_std^2 / (sigma^2 + data_std^2): outputs of zero mean the posterior of a Gaussian.
+  With `psd` the diagonal passes through softplus and S is a covariance by construction.
 
 Baselines differentiate s1: the whole Jacobian row by row, or its diagonal by random probes
 (Hutchinson, "A stochastic estimator of the trace", 1990).
@@ -111,8 +113,13 @@ class ScoreModel(nn.Module):
     def _second(self, output: Tensor) -> DiagonalPlusLowRank:
         alpha, beta = output[:, 0], output[:, 1:].transpose(1, 2)
         if self.parametrisation == "denoiser":
-            relative = nn.functional.softplus(alpha) if self.psd else alpha
-            alpha, beta = (relative - 1) / self.sigma**2, beta / self.sigma
+            prior = self.data_std**2 / (self.sigma**2 + self.data_std**2)
+            if self.psd:
+                relative = nn.functional.softplus(alpha + math.log(math.expm1(prior)))
+            else:
+                relative = alpha + prior
+            alpha = (relative - 1) / self.sigma**2
+            beta = beta / (self.sigma * math.sqrt(self.dimension))
         return DiagonalPlusLowRank(alpha, beta)
 
     def score(self, x_noisy: Tensor, sigma: float | None = None) -> Tensor:
@@ -153,7 +160,11 @@ class ScoreModel(nn.Module):
 
 
 def jacobian_vector_product(
-    score_function: ScoreFunction, x: Tensor, v: Tensor, step: float | None = None
+    score_function: ScoreFunction,
+    x: Tensor,
+    v: Tensor,
+    step: float | None = None,
+    value: Tensor | None = None,
 ) -> Tensor:
     """Return J v with J = d s1 / d x, without gradient.
 
@@ -163,12 +174,13 @@ def jacobian_vector_product(
         v: directions, shape (n, D).
         step: None for exact forward mode; a length for the forward difference
             (s1(x + step v) - s1(x)) / step, which is faster for large networks.
+        value: s1(x), where the difference finds it already computed.
     """
     with torch.no_grad():
         if step is None:
             return torch.func.jvp(score_function, (x,), (v,))[1]
-        both = score_function(torch.cat([x + step * v, x]))
-        return (both[: len(x)] - both[len(x) :]) / step
+        value = score_function(x) if value is None else value.detach()
+        return (score_function(x + step * v) - value) / step
 
 
 def autodiff_hessian(

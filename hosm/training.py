@@ -11,6 +11,7 @@ epoch), their noise by (seed, epoch, global sample index). A run resumed from `T
 therefore continues as if it had never stopped.
 """
 
+import copy
 import hashlib
 import math
 import os
@@ -38,6 +39,8 @@ __all__ = [
     "save_checkpoint",
 ]
 
+STATEFUL = ("objective", "averaged", "optimizer", "scheduler")
+PLAIN = ("step", "stale", "finished", "best", "history")
 VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
 
 
@@ -51,6 +54,7 @@ class Settings:
         diagonal: fit the diagonal of s2 alone.
         variance_reduction: None, `control` or `antithetic`.
         gamma: weight of DSM beside the second-order term.
+        second_order_share: share of each batch that the second-order term is evaluated on.
         jvp_step: step of the difference for J v; None for exact forward mode.
         learning_rate: peak learning rate of Adam.
         warmup_steps: steps of linear warm-up before the cosine decay.
@@ -68,6 +72,7 @@ class Settings:
     diagonal: bool = False
     variance_reduction: VarianceReduction = "antithetic"
     gamma: float = 1.0
+    second_order_share: float = 1.0
     jvp_step: float | None = None
     learning_rate: float = 2e-3
     warmup_steps: int = 0
@@ -83,6 +88,10 @@ class Settings:
         noise.check_sigma(self.sigma)
         if self.target not in (*TARGETS, "dsm"):
             raise ValueError(f"target must be one of {', '.join(TARGETS)}, dsm; got {self.target}")
+        if not 0 < self.second_order_share <= 1:
+            raise ValueError(
+                f"second_order_share must lie in (0, 1], got {self.second_order_share}"
+            )
         for name in ("batch_size", "max_steps", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -97,21 +106,29 @@ class JointObjective(nn.Module):
 
     def forward(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
         """Return the terms at clean points x, noise z and signs v, each of shape (n, D)."""
+        count = 0 if self.settings.target == "dsm" else self._second_order_count(len(x))
+        parts = []
+        if count:
+            parts.append((count, self._joint(x[:count], z[:count], v[:count])))
+        if count < len(x):
+            parts.append((len(x) - count, self._first(x[count:], z[count:])))
+        first = sum(size * terms.first for size, terms in parts) / len(x)
+        return Terms(first, parts[0][1].second)
+
+    def _second_order_count(self, size: int) -> int:
+        return max(1, round(self.settings.second_order_share * size))
+
+    def _first(self, x: Tensor, z: Tensor) -> Terms:
         s = self.settings
-        if s.target == "dsm":
-            first = dsm(self.model.score, x, s.sigma, s.variance_reduction, z=z)
-            return Terms(first, torch.zeros_like(first))
+        first = dsm(self.model.score, x, s.sigma, s.variance_reduction, z=z)
+        return Terms(first, torch.zeros_like(first))
+
+    def _joint(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
+        s = self.settings
         target: Target = s.target  # type: ignore[assignment]
+        options = {"z": z, "v": v, "jvp_step": s.jvp_step}
         return joint_terms(
-            self.model,
-            x,
-            s.sigma,
-            target,
-            s.variance_reduction,
-            s.diagonal,
-            z=z,
-            v=v,
-            jvp_step=s.jvp_step,
+            self.model, x, s.sigma, target, s.variance_reduction, s.diagonal, **options
         )
 
 
@@ -137,7 +154,6 @@ class Progress:
     step: int
     metrics: dict[str, float]
     state: Callable[[], dict[str, Any]]
-    finished: bool = False
 
 
 @dataclass
@@ -235,7 +251,7 @@ class _Run:
         self.wrapped = wrap(self.objective)
         self.optimizer = torch.optim.Adam(model.parameters(), settings.learning_rate, fused=True)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
-        self.step, self.stale = 0, 0
+        self.step, self.stale, self.finished = 0, 0, False
         self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self._weights()}
         self.history: list[dict[str, float]] = []
 
@@ -256,8 +272,8 @@ class _Run:
         self.step += 1
         return terms
 
-    def judge(self, metrics: dict[str, float]) -> bool:
-        """Keep the averaged weights if they are the best so far; say whether to stop.
+    def judge(self, metrics: dict[str, float]) -> None:
+        """Keep the averaged weights if they are the best so far; decide whether to stop.
 
         Raises:
             FloatingPointError: the validation loss is not finite.
@@ -270,29 +286,22 @@ class _Run:
         if better or patience is None:
             self.best = {"step": self.step, "metrics": metrics, "weights": self._weights()}
         self.stale = 0 if better else self.stale + 1
-        return patience is not None and self.stale >= patience
+        exhausted = patience is not None and self.stale >= patience
+        self.finished = exhausted or self.step >= self.settings.max_steps
 
     def state(self) -> dict[str, Any]:
-        """Return everything that a resumed run needs."""
-        return {
-            "objective": self.objective.state_dict(),
-            "averaged": self.averaged.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": self.scheduler.state_dict(),
-            "rng": torch.get_rng_state(),
-            "step": self.step,
-            "stale": self.stale,
-            "best": self.best,
-            "history": self.history,
-        }
+        """Return a copy of everything that a resumed run needs."""
+        state = {name: getattr(self, name).state_dict() for name in STATEFUL}
+        state |= {name: getattr(self, name) for name in PLAIN}
+        return copy.deepcopy({**state, "rng": torch.get_rng_state()})
 
     def resume(self, state: dict[str, Any]) -> None:
         """Take up the state of an earlier run."""
-        for name in ("objective", "averaged", "optimizer", "scheduler"):
+        for name in STATEFUL:
             getattr(self, name).load_state_dict(state[name])
+        for name in PLAIN:
+            setattr(self, name, copy.deepcopy(state[name]))
         torch.set_rng_state(state["rng"])
-        self.step, self.stale = state["step"], state["stale"]
-        self.best, self.history = state["best"], list(state["history"])
 
 
 def fit(
@@ -331,9 +340,8 @@ def fit(
     if state is not None:
         run.resume(state)
     running = torch.zeros(2, dtype=torch.float64, device=validation.device)
-    stop = run.step >= settings.max_steps
     source = batches(points, settings, shard, run.step)
-    while not stop:
+    while not run.finished:
         terms = run.update(*next(source))
         running += torch.stack(terms).detach()
         if run.step % settings.validate_every and run.step < settings.max_steps:
@@ -342,8 +350,8 @@ def fit(
         count = (run.step - 1) % settings.validate_every + 1
         names = ("train_dsm", "train_second", "validation_dsm", "validation_second")
         values = [*(running / count).tolist(), *(totals[:2] / totals[2]).tolist()]
-        stop = run.judge(dict(zip(names, values, strict=True))) or run.step >= settings.max_steps
-        report(Progress(run.step, run.history[-1], run.state, stop))
+        run.judge(dict(zip(names, values, strict=True)))
+        report(Progress(run.step, run.history[-1], run.state))
         running.zero_()
     return TrainingResult(
         run.best["weights"], run.step, run.best["step"], run.best["metrics"], run.history

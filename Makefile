@@ -1,0 +1,59 @@
+# Two commands from nothing: `make repro` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export OMP_NUM_THREADS ?= 2
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export HOSM_PROJECT := $(CURDIR)
+
+.DEFAULT_GOAL := help
+.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure bench ui clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Installed once for each state of the pins.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: Python 3.11 or newer is needed, $(PYTHON) is older; try make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[pipeline,images,dev]"
+	@touch $@
+
+install: $(VENV)/.installed ## create .venv with the pinned dependencies
+
+repro: install ## run the whole experiment; the result is reports/index.html
+	dvc repro
+
+smoke: install ## the same with the smoke profile, in a copy, to see that everything works
+	sh tests/smoke.sh
+
+test: install ## the default tests, 6 minutes or less on 2 cores
+	OMP_NUM_THREADS=1 pytest
+
+test-cluster: install ## tests that start Ray, MLflow and DVC
+	pytest -m cluster --timeout 900
+
+test-slow: install ## tests that train for minutes
+	pytest -m slow --timeout 1800
+
+test-all: test test-cluster test-slow ## every test
+
+lint: install ## ruff, check only
+	ruff check . && ruff format --check .
+
+types: install ## mypy
+	mypy
+
+structure: install ## imports, stages and sizes against the architecture
+	pytest tests/test_layers.py tests/test_pipeline.py
+
+bench: install ## time s2 against automatic differentiation on this machine
+	dvc repro --single-item --force speed
+
+ui: install ## MLflow's pages on http://127.0.0.1:5000
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port 5000 --workers 1 \
+	  --backend-store-uri sqlite:///$(CURDIR)/runs/mlflow.db
+
+clean: ## remove what runs have written, keep the environment and reports/
+	rm -rf data runs

@@ -1,0 +1,250 @@
+"""Claims about second-order scores, each judged by the numbers of this run.
+
+A claim compares two measured numbers, or one with a stated threshold. Where both have standard
+errors, the verdict is `holds` or `does not hold` only if they differ by more than two standard
+errors of the difference, else `undecided`. Claims marked "paper" are those of Meng, Song, Li and
+Ermon (NeurIPS 2021); the others are what a user would rely on.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from hosm.experiment import cells
+from hosm.experiment.results import (
+    BASELINE,
+    Results,
+    Row,
+    groups,
+    is_exact,
+    is_reference,
+    margin,
+    records,
+    speed_ratios,
+)
+
+__all__ = ["Claim", "claims"]
+
+Verdict = Literal["holds", "does not hold", "undecided"]
+
+NEAR = 1.1  # an error counts as reached within 10 %
+HALF = 0.5  # a speed-up counts as confirmed from half of the paper's on
+SIMILAR = 1.5  # a cost counts as similar up to this ratio
+USEFUL = 0.5  # a correlation from which a predicted variance tells where errors are
+CALIBRATED = 0.2  # largest relative gap of predicted variance and measured error
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, where it comes from, whether it holds in this run, and by which numbers."""
+
+    topic: str
+    statement: str
+    verdict: Verdict
+    evidence: str
+    paper: bool = False
+
+
+def _verdict(holds: bool) -> Verdict:
+    return "holds" if holds else "does not hold"
+
+
+def _smaller(first: Row, second: Row) -> Verdict:
+    """Judge whether the first mean is smaller, beyond two standard errors of the difference."""
+    if abs(first["mean"] - second["mean"]) <= margin(first, second):
+        return "undecided"
+    return _verdict(first["mean"] < second["mean"])
+
+
+def _shown(row: Row) -> str:
+    """Return a row of table 1 as words."""
+    rank = f", r = {row['rank']:.0f}" if row["rank"] > 0 else ""
+    return f"{row['method']}{rank}: {cells.plus_minus(row['mean'], row['standard_error'])}"
+
+
+def _best(rows: list[Row], start: str) -> list[Row]:
+    """Return the row of lowest error among methods that start so, or none."""
+    there = [row for row in rows if row["method"].startswith(start)]
+    there = [row for row in there if math.isfinite(row["mean"])]
+    return sorted(there, key=lambda row: row["mean"])[:1]
+
+
+def _compared(
+    where: str, statement: str, first: list[Row], second: list[Row], paper: bool
+) -> Iterator[Claim]:
+    """Yield the claim that the first of two rows has the smaller error, if both are there."""
+    for one, other in zip(first, second, strict=False):
+        evidence = f"{_shown(one)}; {_shown(other)}"
+        yield Claim("accuracy", f"{where}: {statement}", _smaller(one, other), evidence, paper)
+
+
+def _reached(where: str, cell: list[Row]) -> Iterator[Claim]:
+    """Yield the claim that this run reaches the errors of s2 that the paper prints."""
+    known = [row for row in cell if row["method"].startswith("s2") and row["paper"] > 0]
+    if known:
+        pairs = [f"{_shown(row)} against the paper's {row['paper']:.2f}" for row in known]
+        holds = all(row["mean"] <= NEAR * row["paper"] for row in known)
+        statement = f"{where}: s2 by the paper's objective reaches the paper's errors within 10 %"
+        yield Claim("accuracy", statement, _verdict(holds), "; ".join(pairs), True)
+
+
+def _beats_constant(where: str, cell: list[Row]) -> Iterator[Claim]:
+    """Yield the claim that every estimate is better than a constant."""
+    for constant in _best(cell, "constant"):
+        if is_exact(constant):
+            continue
+        estimates = [row for row in cell if not is_reference(row)]
+        worse = [_shown(row) for row in estimates if row["mean"] >= constant["mean"]]
+        found = f"no better are {'; '.join(worse)}" if worse else "every method is below"
+        evidence = f"constant: {cells.number(constant['mean'])}; {found}"
+        statement = f"{where}: every method is more accurate than a constant Hessian"
+        yield Claim("accuracy", statement, _verdict(not worse), evidence)
+
+
+def _accuracy(accuracy: pd.DataFrame) -> Iterator[Claim]:
+    """Yield what table 1 says about each data set, regime and sigma."""
+    for (dataset, regime, sigma), group in groups(accuracy, "dataset", "regime", "sigma"):
+        where, cell = f"{dataset}, {regime}, σ = {sigma:g}", records(group)
+        baseline = [row for row in cell if row["method"] == BASELINE]
+        plain = [row for row in cell if row["method"] == "autodiff, DSM"]
+        statement = "s2 by the paper's objective is more accurate than autodiff of s1 by DSM-VR"
+        yield from _compared(where, statement, _best(cell, "s2, moment"), baseline, True)
+        statement = "the most accurate s2 is more accurate than the most accurate autodiff"
+        yield from _compared(where, statement, _best(cell, "s2"), _best(cell, "autodiff"), False)
+        statement = "autodiff of s1 is more accurate with variance reduction than without"
+        yield from _compared(where, statement, baseline, plain, True)
+        yield from _reached(where, cell)
+        yield from _beats_constant(where, cell)
+
+
+def _first_order(trials: pd.DataFrame) -> Iterator[Claim]:
+    """Yield whether joint training by the paper's objective leaves s1 as accurate as DSM-VR."""
+    for (dataset, regime, sigma), cell in groups(trials, "dataset", "regime", "sigma"):
+        means = {target: float(rows["s1_error"].mean()) for target, rows in groups(cell, "target")}
+        if {"moment", "dsm-vr"} <= set(means):
+            joint, alone = means["moment"], means["dsm-vr"]
+            statement = "s1 trained jointly by the paper's objective is as accurate as by DSM-VR"
+            evidence = f"squared error of s1 {cells.number(joint)} against {cells.number(alone)}"
+            where = f"{dataset}, {regime}, σ = {sigma:g}"
+            verdict = _verdict(joint <= NEAR * alone)
+            yield Claim("accuracy", f"{where}: {statement}", verdict, evidence, True)
+
+
+def _speed(speed: pd.DataFrame) -> Iterator[Claim]:
+    """Yield what table 2 says about each network."""
+    ratios = speed_ratios(speed)
+    for network in dict.fromkeys(row["backbone"] for row in ratios):
+        rows = [row for row in ratios if row["backbone"] == network]
+        row, rank = rows[0], f"r = {rows[0]['rank']:.0f}"
+        if row["paper"] > 0:
+            statement = f"{network}: s2 is faster than the autodiff loop by the paper's factor"
+            statement += " or half of it"
+            verdict = _verdict(row["loop"] >= HALF * row["paper"])
+            evidence = (
+                f"{cells.ratio(row['loop'])} here, {cells.ratio(row['paper'])} there, {rank}"
+            )
+            yield Claim("speed", statement, verdict, evidence, True)
+        statement = f"{network}: s2 is faster than the fastest chunked autodiff"
+        evidence = f"{cells.ratio(row['chunked'])} at {rank}, {row['chunked_method']}"
+        yield Claim("speed", statement, _verdict(row["chunked_low"] > 1), evidence)
+        statement = f"{network}: s2 costs no more than {SIMILAR:g} times s1, at every rank"
+        costs = [f"{cells.ratio(row['s1'])} at r = {row['rank']:.0f}" for row in rows]
+        verdict = _verdict(max(row["s1"] for row in rows) <= SIMILAR)
+        yield Claim("speed", statement, verdict, ", ".join(costs))
+
+
+def _sampler(row: Row, column: str) -> str:
+    step = f"ε = {row['step_size']:g}"
+    distance = f"distance {cells.number(row['kolmogorov'], 2)}"
+    return f"{row['method'].capitalize()} {cells.number(row[column])} ({step}, {distance})"
+
+
+def _more(where: str, what: str, column: str, ozaki: Row, langevin: Row) -> Iterator[Claim]:
+    """Yield the claim that Ozaki, tuned alike, has more of something within the bias bound."""
+    if not ozaki["within_bound"] and not langevin["within_bound"]:
+        holds = False
+    elif ozaki["within_bound"] and langevin["within_bound"]:
+        holds = ozaki[column] > langevin[column]
+    else:
+        holds = bool(ozaki["within_bound"])
+    statement = f"{where}: tuned alike, Ozaki has the higher {what} within the bias bound"
+    evidence = f"{_sampler(ozaki, column)}; {_sampler(langevin, column)}"
+    yield Claim("mixing", statement, _verdict(holds), evidence, column == "ess_bulk")
+
+
+def _mixing(mixing: pd.DataFrame) -> Iterator[Claim]:
+    """Yield whether Ozaki beats Langevin on each target."""
+    for (target, setting, scores), group in groups(mixing, "target", "setting", "scores"):
+        rows = {row["method"]: row for row in records(group)}
+        if not {"langevin", "ozaki"} <= set(rows):
+            continue
+        langevin, ozaki, where = rows["langevin"], rows["ozaki"], f"{target}, {scores} scores"
+        if setting == "tuned":
+            yield from _more(where, "ESS (bulk)", "ess_bulk", ozaki, langevin)
+            per_second = "ess_bulk_per_second"
+            yield from _more(where, "ESS (bulk) per second", per_second, ozaki, langevin)
+        else:
+            statement = f"{where}: Ozaki has the higher ESS (nice) at the paper's steps"
+            evidence = f"{_sampler(ozaki, 'ess_nice')}; {_sampler(langevin, 'ess_nice')}"
+            verdict = _verdict(ozaki["ess_nice"] > langevin["ess_nice"])
+            yield Claim("mixing", statement, verdict, evidence, True)
+
+
+def _bias(mixing: pd.DataFrame, bound: float) -> Iterator[Claim]:
+    """Yield whether the draws stay within the bias bound, tuned and at the paper's steps."""
+    for setting, group in groups(mixing, "setting"):
+        beyond = [
+            f"{row['method'].capitalize()} on {row['target']}, {row['scores']} scores, "
+            f"ε = {row['step_size']:g}: {cells.number(row['kolmogorov'], 2)}"
+            for row in records(group)
+            if not row["within_bound"]
+        ]
+        largest = f"largest distance {cells.number(float(group['kolmogorov'].max()), 2)}"
+        name = "tuned step sizes" if setting == "tuned" else "the paper's step sizes"
+        statement = f"draws at {name} stay within a Kolmogorov distance of {bound:g} of exact ones"
+        yield Claim("mixing", statement, _verdict(not beyond), "; ".join(beyond) or largest)
+
+
+def _uncertainty(numbers: dict[str, float]) -> Iterator[Claim]:
+    """Yield what the calibration says about the predicted covariance."""
+    if {"edge_variance", "background_variance"} <= set(numbers):
+        edge, rest = numbers["edge_variance"], numbers["background_variance"]
+        evidence = f"{cells.number(edge)} against {cells.number(rest)} per pixel"
+        statement = "the predicted variance is larger next to edges than elsewhere"
+        yield Claim("uncertainty", statement, _verdict(edge > rest), evidence, True)
+    if "correlation" in numbers:
+        statement = f"predicted variance and squared error of a pixel correlate above {USEFUL:g}"
+        value = numbers["correlation"]
+        yield Claim("uncertainty", statement, _verdict(value > USEFUL), cells.number(value))
+    if {"predicted_variance_per_pixel", "error_per_pixel"} <= set(numbers):
+        predicted, measured = numbers["predicted_variance_per_pixel"], numbers["error_per_pixel"]
+        statement = "predicted variance and measured squared error agree within 20 % on average"
+        holds = abs(predicted / measured - 1) <= CALIBRATED
+        evidence = f"{cells.number(predicted)} against {cells.number(measured)} per pixel"
+        yield Claim("uncertainty", statement, _verdict(holds), evidence)
+    if {"nll_low_rank", "nll_diagonal"} <= set(numbers):
+        low_rank, diagonal = numbers["nll_low_rank"], numbers["nll_diagonal"]
+        statement = "the off-diagonal of the covariance makes clean images likelier"
+        evidence = (
+            f"NLL {cells.number(low_rank)}, by its diagonal alone {cells.number(diagonal)} nats"
+        )
+        yield Claim("uncertainty", statement, _verdict(low_rank < diagonal), evidence, True)
+
+
+def claims(results: Results) -> list[Claim]:
+    """Judge every claim by the numbers of a run.
+
+    Args:
+        results: what the stages measured.
+    """
+    return [
+        *_accuracy(results.accuracy),
+        *_first_order(results.trials),
+        *_speed(results.speed),
+        *_mixing(results.mixing),
+        *_bias(results.mixing, results.bias_bound),
+        *_uncertainty(results.calibration),
+    ]

@@ -1,0 +1,311 @@
+"""Ray Train around `training.fit`; the only importer of ray.train.
+
+The plain loop meets Ray at three points: `wrap` is DistributedDataParallel, `shard` is the
+worker's rank, `report` hands metrics and a checkpoint to Ray. One worker takes the same path as
+many. Data travel by reference through Ray's object store, so no worker needs the driver's disk.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.train
+import torch
+import torch.distributed
+from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from hosm.experiment.datasets import DataSet, law
+from hosm.experiment.models import build_model
+from hosm.experiment.params import ClusterParams, ModelParams
+from hosm.experiment.process import StageError
+from hosm.experiment.tracking import RunLogger
+from hosm.training import (
+    Progress,
+    Settings,
+    Shard,
+    TrainingResult,
+    fit,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+__all__ = [
+    "TrainingTask",
+    "connect",
+    "key_of",
+    "last_line",
+    "train_here",
+    "train_on_cluster",
+    "training_settings",
+]
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What one training run needs, all of it picklable.
+
+    `name` is the data set, `shape` a sample's shape; `train` and `validation` are arrays or
+    references to them. In the streaming regime each epoch draws as many fresh points of the law
+    `name` as `train` has.
+    """
+
+    name: str
+    spec: ModelParams
+    shape: tuple[int, ...]
+    data_std: float
+    train: Any
+    validation: Any
+
+    @classmethod
+    def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
+        """Return the task of training `spec` on a data set."""
+        return cls(data.name, spec, tuple(shape), std, data.train, data.validation)
+
+
+def last_line(error: BaseException | None) -> str:
+    """Return the line of a remote error that says what happened."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no reason given"
+
+
+def key_of(*parts: Any) -> str:  # noqa: ANN401
+    """Return a short hash of settings and inputs: equal work, equal key."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@contextmanager
+def connect(params: ClusterParams) -> Iterator[None]:
+    """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
+
+    The dashboard of a local cluster listens on loopback; Ray Tune needs it to free stopped trials.
+
+    Raises:
+        StageError: the cluster does not answer, or has fewer CPUs than the workers need.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    options: dict[str, Any] = {"log_to_driver": True, "logging_level": "warning"}
+    if "RAY_ADDRESS" not in os.environ and not ray.is_initialized():
+        options |= {
+            "num_cpus": params.local_cpus,
+            "object_store_memory": params.object_store_mb * 2**20,
+            "include_dashboard": True,
+            "dashboard_host": "127.0.0.1",
+            "_node_ip_address": "127.0.0.1",
+        }
+    try:
+        ray.init(ignore_reinit_error=True, **options)
+    except ConnectionError as error:
+        where = os.environ.get("RAY_ADDRESS")
+        raise StageError(f"no Ray cluster answers at RAY_ADDRESS={where}") from error
+    try:
+        needed, there = params.workers * params.cpus_per_worker, ray.cluster_resources()
+        if needed > there.get("CPU", 0):
+            raise StageError(f"{needed} CPUs needed; the cluster has {there.get('CPU', 0):g}")
+        if params.use_gpu and params.workers > there.get("GPU", 0):
+            raise StageError(
+                f"{params.workers} GPUs needed; the cluster has {there.get('GPU', 0):g}"
+            )
+        yield
+    finally:
+        ray.shutdown()
+
+
+def training_settings(spec: ModelParams) -> Settings:
+    """Return the settings of the training loop; only the finite regime stops early."""
+    reduction = None if spec.variance_reduction == "none" else spec.variance_reduction
+    return Settings(
+        sigma=spec.sigma,
+        target="dsm" if spec.first_order else spec.target,
+        diagonal=spec.rank == 0,
+        variance_reduction=None if spec.target == "dsm" else reduction,
+        gamma=spec.gamma,
+        second_order_share=spec.second_order_share,
+        jvp_step=spec.jvp_step or None,
+        learning_rate=spec.learning_rate,
+        batch_size=spec.batch_size,
+        max_steps=spec.max_steps,
+        ema_decay=spec.ema_decay,
+        clip_norm=spec.clip_norm or None,
+        validate_every=spec.validate_every,
+        patience=(spec.patience or None) if spec.regime == "finite" else None,
+        seed=spec.seed,
+    )
+
+
+def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
+    """Return epoch -> clean points: fresh draws of the law, or the training split."""
+    if task.spec.regime == "finite":
+        return lambda epoch: train
+    exact, seed = law(task.name), task.spec.seed
+
+    def draw(epoch: int) -> Tensor:
+        key = int(hashlib.sha256(f"{seed}/{epoch}".encode()).hexdigest()[:15], 16)
+        fresh = exact.sample(len(train), torch.Generator().manual_seed(key))
+        return fresh.to(train.dtype).to(train.device)
+
+    return draw
+
+
+def train_here(
+    task: TrainingTask,
+    *,
+    device: torch.device | None = None,
+    shard: Shard | None = None,
+    wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
+    reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
+    report: Callable[[Progress], None] = lambda progress: None,
+    state: dict[str, Any] | None = None,
+) -> TrainingResult:
+    """Train a task in this process; the options are those of `training.fit`."""
+    device = device or torch.device("cpu")
+    train, validation = (torch.tensor(part).to(device) for part in (task.train, task.validation))
+    model = build_model(task.spec, task.shape, task.data_std).to(device)
+    return fit(
+        model,
+        training_settings(task.spec),
+        _points(task, train),
+        validation,
+        shard=shard,
+        wrap=wrap,
+        reduce=reduce,
+        report=report,
+        state=state,
+    )
+
+
+def _sum_over_workers(totals: Tensor) -> Tensor:
+    """Add a vector over the workers; one worker has nothing to add."""
+    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        torch.distributed.all_reduce(totals)
+    return totals
+
+
+def _wrap(device: torch.device, workers: int) -> Callable[[nn.Module], nn.Module]:
+    """Return what averages gradients over workers: DDP, with more than one."""
+    if workers == 1:
+        return lambda module: module
+    devices = [device] if device.type == "cuda" else None
+    return lambda module: DistributedDataParallel(module, device_ids=devices)
+
+
+def _reporter(rank: int, logger: RunLogger, total: int) -> Callable[[Progress], None]:
+    """Return what hands progress to Ray; rank 0 also prints, logs and checkpoints."""
+
+    def report(progress: Progress) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = None
+            if rank == 0:
+                save_checkpoint(progress.state(), Path(folder) / "state.pt")
+                checkpoint = Checkpoint.from_directory(folder)
+                shown = "  ".join(
+                    f"{k} {v:.4f}" for k, v in progress.metrics.items() if k != "step"
+                )
+                print(f"step {progress.step}/{total}  {shown}", flush=True)
+                logger.log_metrics(progress.metrics, step=progress.step)
+            ray.train.report({**progress.metrics}, checkpoint=checkpoint)
+
+    return report
+
+
+def _worker(config: dict[str, Any]) -> dict[str, Any] | None:
+    """Run one Ray Train worker; rank 0 returns the result."""
+    task: TrainingTask = config["task"]
+    train, validation = ray.get([config["train"], config["validation"]])
+    context, device = ray.train.get_context(), ray.train.torch.get_device()
+    rank, workers = context.get_world_rank(), context.get_world_size()
+    torch.set_num_threads(config["threads"])
+    latest, state = ray.train.get_checkpoint(), None
+    if latest is not None:
+        with latest.as_directory() as folder:
+            state = load_checkpoint(Path(folder) / "state.pt")
+    logger = RunLogger(*config["tracking"])
+    task = TrainingTask(task.name, task.spec, task.shape, task.data_std, train, validation)
+    result = train_here(
+        task,
+        device=device,
+        shard=Shard(rank, workers),
+        wrap=_wrap(device, workers),
+        reduce=_sum_over_workers,
+        report=_reporter(rank, logger, task.spec.max_steps),
+        state=state,
+    )
+    weights = {name: value.cpu().numpy() for name, value in result.weights.items()}
+    return {**asdict(result), "weights": weights} if rank == 0 else None
+
+
+def train_on_cluster(
+    task: TrainingTask,
+    params: ClusterParams,
+    storage: str,
+    *,
+    tracking: tuple[str | None, str | None] = (None, None),
+    callbacks: list[Any] | None = None,
+) -> TrainingResult:
+    """Train a task by Ray Train; a run of equal task and workers resumes where it stopped.
+
+    Args:
+        task: what to train.
+        params: workers, CPUs, GPUs and restarts.
+        storage: absolute path or URI for checkpoints, outside DVC's outputs.
+        tracking: MLflow URI and run id, for rank 0 to log to.
+        callbacks: Ray Train callbacks.
+
+    Raises:
+        StageError: training failed.
+    """
+    train, validation = ray.put(task.train), ray.put(task.validation)
+    digest = hashlib.sha256(task.train.tobytes() + task.validation.tobytes()).hexdigest()
+    name = f"{task.name}-{key_of(task.spec.model_dump(), params.workers, digest)}"
+    slim = TrainingTask(task.name, task.spec, task.shape, task.data_std, None, None)
+    trainer = TorchTrainer(
+        _worker,
+        train_loop_config={
+            "task": slim,
+            "train": train,
+            "validation": validation,
+            "threads": params.cpus_per_worker,
+            "tracking": tracking,
+        },
+        scaling_config=ScalingConfig(
+            num_workers=params.workers,
+            use_gpu=params.use_gpu,
+            resources_per_worker={"CPU": params.cpus_per_worker},
+        ),
+        run_config=RunConfig(
+            name=name,
+            storage_path=storage,
+            failure_config=FailureConfig(
+                max_failures=params.max_failures, controller_failure_limit=1
+            ),
+            checkpoint_config=CheckpointConfig(num_to_keep=2),
+            callbacks=callbacks,
+        ),
+    )
+    try:
+        result = trainer.fit()
+    except ray.train.TrainingFailedError as error:
+        raise StageError(f"training of {task.name} failed: {last_line(error)}") from error
+    answer = dict(result.return_value)
+    weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
+    return TrainingResult(weights, **answer)

@@ -1,0 +1,235 @@
+"""Charts of a run: accuracy, speed, calibration, training; ours beside the paper's.
+
+Filled markers are this run's, hollow diamonds the paper's.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hosm.experiment import cells, pictures, sampling_figures
+from hosm.experiment.results import (
+    Results,
+    Row,
+    groups,
+    is_exact,
+    is_reference,
+    records,
+    speed_ratios,
+)
+from hosm.experiment.style import (
+    BLUE,
+    COLOURS,
+    GREY,
+    ORANGE,
+    PAPER,
+    grid,
+    key,
+    legend,
+    paper_key,
+    save_figure,
+    styled,
+)
+
+__all__ = [
+    "accuracy_figure",
+    "reliability_figure",
+    "save_figure",
+    "speed_figure",
+    "training_figure",
+    "write_all",
+]
+
+MARKERS = ("o", "s", "^", "v", "P")
+LOSSES = {"dsm": "first-order loss (DSM)", "second": "second-order loss"}
+
+
+def _estimates(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if not is_reference(row)]
+
+
+def _look(rank: float, ranks: list[float]) -> tuple[str, str]:
+    """Return the colour and the marker of a rank."""
+    place = ranks.index(rank)
+    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+
+
+def _height(row: Row, methods: list[str], ranks: list[float]) -> float:
+    """Return where a row stands on the vertical axis: by method, then by rank."""
+    positive = [rank for rank in ranks if rank > 0]
+    place = methods.index(row["method"])
+    if row["rank"] not in positive:
+        return place
+    return place - 0.22 * (positive.index(row["rank"]) - (len(positive) - 1) / 2)
+
+
+def _draw_errors(ax: Axes, cell: list[Row], methods: list[str], ranks: list[float]) -> None:
+    """Draw the errors of one data set, regime and sigma, with floors and the constant."""
+    for row in _estimates(cell):
+        colour, marker = _look(row["rank"], ranks)
+        y, error = _height(row, methods, ranks), row["standard_error"]
+        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 5, "capsize": 2}
+        ax.errorbar(row["mean"], y, xerr=error if error > 0 else 0, **style)
+        ax.plot(row["paper"], y, color=colour, **PAPER)
+    for row in cell:
+        if row["method"].startswith("floor") and row["rank"] in ranks:
+            colour = _look(row["rank"], ranks)[0]
+            ax.axvline(row["mean"], color=colour, linestyle=":", linewidth=1.2)
+        elif row["method"].startswith("constant") and not is_exact(row):
+            ax.axvline(row["mean"], color=GREY, linestyle="--", linewidth=1.2)
+    ax.set(xscale="log", yticks=range(len(methods)), ylim=(-0.6, len(methods) - 0.4))
+
+
+def _accuracy_title(name: str, cell: list[Row]) -> str:
+    best = min(_estimates(cell), key=lambda row: row["mean"])
+    rank = f", r = {best['rank']:.0f}" if best["rank"] > 0 else ""
+    return f"{name}\nlowest: {best['method']}{rank}, {cells.number(best['mean'])}"
+
+
+@styled
+def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
+    """Draw the errors of second-order scores by method and rank.
+
+    Args:
+        accuracy: table 1.
+    """
+    parts = groups(accuracy, "dataset", "regime", "sigma")
+    estimates = _estimates(records(accuracy))
+    methods = sorted({row["method"] for row in estimates}, key=lambda name: (name[0] == "a", name))
+    ranks = sorted({row["rank"] for row in estimates})
+    lines, columns = -(-len(parts) // 2), min(2, len(parts))
+    figure, axes = grid(lines, columns, 0.9 + 3.0 * lines)
+    flat = [ax for line in axes for ax in line]
+    for place, (ax, ((dataset, regime, sigma), group)) in enumerate(
+        zip(flat, parts, strict=False)
+    ):
+        _draw_errors(ax, records(group), methods, ranks)
+        ax.set_yticklabels([] if place % columns else methods)
+        ax.set_title(_accuracy_title(f"{dataset}, {regime}, σ = {sigma:g}", records(group)))
+        ax.set_xlabel("squared Frobenius error, summed over entries")
+    for ax in flat[len(parts) :]:
+        ax.set_visible(False)
+    names = [f"ours, r = {rank:.0f}" if rank else "ours, diagonal or s1 alone" for rank in ranks]
+    keys = [key(*_look(rank, ranks)[::-1], name) for rank, name in zip(ranks, names, strict=True)]
+    keys += [
+        paper_key("the paper's"),
+        key("", GREY, "floor of a rank", linestyle=":"),
+    ]
+    legend(figure, [*keys, key("", GREY, "constant Hessian", linestyle="--")])
+    return figure
+
+
+def _draw_times(ax: Axes, rows: list[Row]) -> None:
+    """Draw the times of one network, with a line at the time of s1."""
+    for y, row in enumerate(reversed(rows)):
+        middle, low, high = (1000 * row[f"seconds{end}"] for end in ("", "_low", "_high"))
+        spread = [[middle - low], [high - middle]]
+        ax.errorbar([middle], [y], xerr=spread, fmt="o", color=BLUE, capsize=2, markersize=5)
+        ax.plot([1000 * row["paper_seconds"]], [y], color=ORANGE, **PAPER)
+        if row["method"] == "s1":
+            ax.axvline(middle, color=GREY, linestyle="--", linewidth=1.2)
+    names = [f"{r['method']}, r = {r['rank']:.0f}" if r["rank"] else r["method"] for r in rows]
+    ax.set(xscale="log", yticks=range(len(rows)), xlabel="time for the whole batch (ms)")
+    ax.set_yticklabels(names[::-1])
+
+
+@styled
+def speed_figure(speed: pd.DataFrame) -> Figure:
+    """Draw the times of second-order scores by method.
+
+    Args:
+        speed: table 2.
+    """
+    parts = groups(speed, "backbone", "dimension")
+    ratios = speed_ratios(speed)
+    rows = max(len(group) for _, group in parts)
+    figure, axes = grid(len(parts), 1, 0.7 + (0.7 + 0.23 * rows) * len(parts))
+    for (ax,), ((network, dimension), group) in zip(axes, parts, strict=True):
+        _draw_times(ax, records(group))
+        row = next(row for row in ratios if row["backbone"] == network)
+        loop, chunked = cells.ratio(row["loop"]), cells.ratio(row["chunked"])
+        found = f"the loop takes {loop}, the fastest chunked autodiff {chunked} the time of s2"
+        ax.set_title(f"{network}, D = {dimension}: {found}, r = {row['rank']:.0f}")
+    keys = [
+        key("o", BLUE, "ours: median, least to largest"),
+        paper_key("the paper's (TITAN Xp)", ORANGE),
+    ]
+    legend(figure, [*keys, key("", GREY, "our s1 alone", linestyle="--")])
+    return figure
+
+
+@styled
+def reliability_figure(reliability: pd.DataFrame) -> Figure:
+    """Draw measured squared error against predicted variance, in bins of the prediction.
+
+    Args:
+        reliability: a row for each bin.
+    """
+    figure, axes = grid(1, 1, 3.8)
+    ax, predicted, observed = axes[0][0], reliability["predicted"], reliability["observed"]
+    error = 2 * reliability["standard_error"]
+    ax.errorbar(predicted, observed, yerr=error, fmt="o", color=BLUE, capsize=2)
+    ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
+    ax.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.2)
+    ax.set(xscale="log", yscale="log", xlabel="predicted variance, mean of a bin (pixel²)")
+    ax.set_ylabel("measured squared error (pixel²)")
+    gap = observed / predicted
+    found = f"{cells.number(gap.min())} to {cells.number(gap.max())}"
+    ax.set_title(f"Measured over predicted, bin by bin: {found}")
+    line = key("", GREY, "perfect calibration", linestyle="--")
+    legend(figure, [key("o", BLUE, "ours, ± 2 s.e."), line])
+    return figure
+
+
+@styled
+def training_figure(training: dict[str, pd.DataFrame]) -> Figure:
+    """Draw the losses of each model against optimiser steps.
+
+    Args:
+        training: model -> its losses.
+    """
+    figure, axes = grid(len(LOSSES), len(training), 4.6)
+    for column, (model, frame) in enumerate(training.items()):
+        for line, (loss, label) in zip(axes, LOSSES.items(), strict=True):
+            ax = line[column]
+            ax.plot(frame["step"], frame[f"train_{loss}"], color=BLUE, marker=".")
+            ax.plot(frame["step"], frame[f"validation_{loss}"], "--", color=ORANGE, marker=".")
+            ax.set_ylabel("" if column else label)
+        axes[0][column].set_title(model)
+        axes[-1][column].set_xlabel("optimiser steps")
+    ours = key(".", BLUE, "training, mean since the point before", linestyle="-")
+    legend(figure, [ours, key(".", ORANGE, "validation, averaged weights", linestyle="--")])
+    return figure
+
+
+def write_all(results: Results, folder: Path) -> dict[str, Path]:
+    """Draw every figure into a folder.
+
+    Args:
+        results: what the stages measured.
+        folder: where to; made if it is missing.
+
+    Returns:
+        The files by the figures' names.
+    """
+    images, shape = results.pictures, results.card["shape"]
+    bound, sampling = results.bias_bound, sampling_figures
+    drawings: dict[str, Callable[[], Figure]] = {
+        "accuracy": lambda: accuracy_figure(results.accuracy),
+        "speed": lambda: speed_figure(results.speed),
+        "tuning": lambda: sampling.tuning_figure(results.tuning, bound),
+        "curves": lambda: sampling.curves_figure(results.curves, bound),
+        "draws": lambda: sampling.draws_figure(results.draws),
+        "denoising": lambda: pictures.denoising_figure(images, shape),
+        "directions": lambda: pictures.directions_figure(images, shape),
+        "reliability": lambda: reliability_figure(results.reliability),
+        "training": lambda: training_figure(results.training),
+    }
+    paths = {name: folder / f"{name}.png" for name in drawings}
+    for name, draw in drawings.items():
+        save_figure(draw(), paths[name])
+    return paths

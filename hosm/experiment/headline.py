@@ -1,0 +1,168 @@
+"""The headline numbers of a run, paper beside ours, in Markdown for the README."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from hosm.experiment import cells
+from hosm.experiment.results import BASELINE, Results, Row, groups, records, speed_ratios
+
+__all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
+
+Line = tuple[str, str, str, str]  # what was measured, by what, the paper's number, ours
+
+COLUMNS = ("Measured", "By", "Paper", "Ours ± s.e.")
+
+PAPER_SIGMA = 0.05  # the middle one of table 1
+PAPER_RANK = 20  # stands in both columns of table 2, and needs no more than D = 100
+PAPER_OBJECTIVE = "s2, moment"
+
+
+def _cells(accuracy: pd.DataFrame) -> Iterator[tuple[str, list[Row]]]:
+    """Yield one cell of table 1 for each data set: fresh draws and the middle sigma, if there."""
+    for dataset, group in groups(accuracy, "dataset"):
+        rows = records(group)
+        regimes = [row["regime"] for row in rows]
+        regime = "streaming" if "streaming" in regimes else regimes[0]
+        rows = [row for row in rows if row["regime"] == regime]
+        sigma = min((row["sigma"] for row in rows), key=lambda value: abs(value - PAPER_SIGMA))
+        yield f"{dataset}, σ = {sigma:g}", [row for row in rows if row["sigma"] == sigma]
+
+
+def _reference(cell: list[Row], rank: float) -> str:
+    """Return the error to compare with: the floor at a rank, else the constant predictor."""
+    for row in cell:
+        if row["method"].startswith("floor") and row["rank"] == rank:
+            return f"floor {cells.number(row['mean'])}"
+    constant = [row["mean"] for row in cell if row["method"].startswith("constant")]
+    return f"constant {cells.number(constant[0])}" if constant else ""
+
+
+def _error_line(where: str, cell: list[Row], row: Row, note: str = "") -> Line:
+    rank = f", r = {row['rank']:.0f}" if row["rank"] > 0 else ""
+    beside = _reference(cell, row["rank"]) if row["method"].startswith("s2") else ""
+    notes = "; ".join(filter(None, [note, beside]))
+    method = f"{row['method']}{rank}" + (f" ({notes})" if notes else "")
+    ours = cells.plus_minus(row["mean"], row["standard_error"])
+    paper = cells.paper_value(row["paper"], row["paper_deviation"])
+    return f"squared error of the Hessian, {where}", method, paper, ours
+
+
+def _accuracy_lines(accuracy: pd.DataFrame) -> Iterator[Line]:
+    """Yield the baseline, the paper's objective and the best objective of each data set."""
+    for where, cell in _cells(accuracy):
+        second = sorted(
+            (row for row in cell if row["method"].startswith("s2")), key=lambda row: row["mean"]
+        )
+        published = [row for row in second if row["method"] == PAPER_OBJECTIVE]
+        for row in cell:
+            if row["method"] == BASELINE:
+                yield _error_line(where, cell, row)
+        for row in published[:1]:
+            yield _error_line(where, cell, row, "the paper's objective")
+        for row in second[:1]:
+            if row["method"] != PAPER_OBJECTIVE:
+                yield _error_line(where, cell, row, "the best objective here")
+
+
+def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
+    """Yield the speed-ups over autodiff at one rank, over the fastest one at the largest D."""
+    ratios = speed_ratios(speed)
+    largest = max(row["dimension"] for row in ratios)
+    for backbone in dict.fromkeys(row["backbone"] for row in ratios):
+        rows = [row for row in ratios if row["backbone"] == backbone]
+        row = next((row for row in rows if row["rank"] == PAPER_RANK), rows[0])
+        name = cells.network(backbone)
+        where = (
+            f"time over that of s2, {name}, D = {row['dimension']:.0f}, r = {row['rank']:.0f}"
+        )
+        loop = cells.ratio(row["loop"], row["loop_low"], row["loop_high"])
+        yield where, "autodiff, one coordinate after another", cells.ratio(row["paper"]), loop
+        if row["dimension"] == largest:
+            chunked = cells.ratio(row["chunked"], row["chunked_low"], row["chunked_high"])
+            yield where, row["chunked_method"], cells.DASH, chunked
+
+
+def _ess(row: Row, column: str) -> str:
+    largest = max(row["kolmogorov"], row["kolmogorov"] if row["sound"] else row["radial"])
+    text = f"{cells.number(row[column])} at distance {cells.number(row['kolmogorov'], 2)}"
+    if row["sound"]:
+        return text
+    return f"{cells.number(row[column])}, biased: distance {cells.number(largest, 2)}"
+
+
+def _pairs(mixing: pd.DataFrame, setting: str) -> Iterator[tuple[str, Row, Row]]:
+    """Yield Langevin's and Ozaki's rows of the paper's targets, with learned scores if there."""
+    there = mixing[(mixing["setting"] == setting) & mixing["paper_ess"].notna()]
+    for target, group in groups(there, "target"):
+        scores = "learned" if "learned" in set(group["scores"]) else "exact"
+        rows = {row["method"]: row for row in records(group[group["scores"] == scores])}
+        if {"langevin", "ozaki"} <= set(rows):
+            yield f"{target}, {scores} scores", rows["langevin"], rows["ozaki"]
+
+
+def _mixing_lines(mixing: pd.DataFrame, bound: float) -> Iterator[Line]:
+    """Yield effective sample sizes of Langevin / Ozaki, at the paper's steps and tuned alike."""
+    settings = {
+        "paper's step": ("ess_nice", "ESS nice per chain", "at the paper's steps"),
+        "tuned": ("ess_bulk", "ESS bulk of all chains", f"tuned within a distance of {bound:g}"),
+    }
+    for setting, (column, measure, how) in settings.items():
+        for where, langevin, ozaki in _pairs(mixing, setting):
+            paper = f"{langevin['paper_ess']:.2f} / {ozaki['paper_ess']:.2f}"
+            ours = f"{_ess(langevin, column)} / {_ess(ozaki, column)}"
+            published = paper if column == "ess_nice" else cells.DASH
+            yield f"{measure}, {where}", f"Langevin / Ozaki, {how}", published, ours
+
+
+def headline(results: Results) -> list[Line]:
+    """Return the numbers to show first: what was measured, by what, the paper's, ours."""
+    numbers = results.calibration
+    lines = [*_accuracy_lines(results.accuracy), *_speed_lines(results.speed)]
+    lines += _mixing_lines(results.mixing, results.bias_bound)
+    if "correlation" in numbers:
+        what, how = "correlation over pixels", "predicted variance, measured squared error"
+        lines.append((what, how, cells.DASH, cells.number(numbers["correlation"])))
+    return lines
+
+
+def headline_table(results: Results) -> pd.DataFrame:
+    """Return the headline numbers as a table."""
+    return pd.DataFrame(headline(results), columns=list(COLUMNS))
+
+
+def readme_block(results: Results, facts: dict[str, Any]) -> str:
+    """Return the table of results for the README, with a line that says where it comes from.
+
+    Args:
+        results: what the stages measured.
+        facts: as `page.facts` returns them.
+    """
+    frame = headline_table(results)
+    seeds = ", ".join(map(str, facts["seeds"]))
+    source = f"Profile `{facts['profile']}`, seeds {seeds}, on {facts['hardware']}."
+    how = "Errors are squared Frobenius norms summed over entries; ranges are least to largest."
+    table = frame.to_markdown(index=False, disable_numparse=True)
+    return f"{table}\n\n{source} {how}"
+
+
+def replace_between_markers(text: str, begin: str, end: str, block: str) -> str:
+    """Return a text with what stands between two markers replaced.
+
+    Args:
+        text: the whole text.
+        begin: the marker before the block; stays.
+        end: the marker after it; stays.
+        block: what stands on the lines between.
+
+    Raises:
+        ValueError: a marker is missing or repeated, or `end` comes first.
+    """
+    for marker in (begin, end):
+        if text.count(marker) != 1:
+            raise ValueError(f"marker {marker!r} occurs {text.count(marker)} times; legal is once")
+    before, rest = text.split(begin)
+    if end not in rest:
+        raise ValueError(f"marker {end!r} stands before {begin!r}")
+    return f"{before}{begin}\n{block.strip()}\n{end}{rest.split(end)[1]}"

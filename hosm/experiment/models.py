@@ -1,0 +1,133 @@
+"""Score models by their settings: built, saved as safetensors with a JSON card, loaded again.
+
+A saved model is a folder with `model.safetensors` (the averaged weights) and `card.json`
+(architecture, sigma, data hash, code version, signature). Nothing in it is executed on loading.
+"""
+
+import importlib
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from hosm import __version__
+from hosm.experiment.params import Backbone, ModelParams, check_rank
+from hosm.networks import MLP, parameter_count
+from hosm.scores import ScoreModel, outputs_per_coordinate
+
+__all__ = ["build_backbone", "build_model", "load_model", "save_model"]
+
+
+def build_backbone(spec: Backbone, shape: Sequence[int], outputs: int, width: int) -> nn.Module:
+    """Build one backbone for samples of a shape: (D,) or (channels, height, width)."""
+    if spec.kind == "mlp":
+        return MLP(math.prod(shape), outputs, width, spec.depth)
+    if len(shape) != 3:
+        raise ValueError(f"a unet needs samples (channels, height, width), got {tuple(shape)}")
+    unet = importlib.import_module("hosm.unet")  # its library takes seconds to import
+    return unet.UNet(tuple(shape), outputs, spec.channels)
+
+
+def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> ScoreModel:
+    """Build an untrained score model.
+
+    Args:
+        spec: its settings; the weights depend on `spec.seed`.
+        shape: shape of a sample, (D,) or (channels, height, width).
+        data_std: standard deviation of the clean data.
+
+    Raises:
+        ValueError: the rank exceeds D, or a unet for data that are not images.
+    """
+    check_rank(spec.rank, math.prod(shape))
+    state = torch.get_rng_state()
+    torch.manual_seed(spec.seed)
+    extra = 0 if spec.first_order else outputs_per_coordinate(spec.rank)
+    shared = spec.backbone.shared or spec.first_order
+    trunk = build_backbone(spec.backbone, shape, 1 + (extra if shared else 0), spec.backbone.width)
+    width = spec.backbone.second_width or spec.backbone.width
+    second = None if shared else build_backbone(spec.backbone, shape, extra, width)
+    torch.set_rng_state(state)
+    return ScoreModel(
+        trunk,
+        second,
+        sigma=spec.sigma,
+        rank=spec.rank,
+        parametrisation="denoiser" if spec.psd else "score",
+        psd=spec.psd,
+        data_std=data_std,
+    )
+
+
+def save_model(
+    weights: dict[str, Tensor],
+    spec: ModelParams,
+    shape: Sequence[int],
+    data_std: float,
+    folder: Path,
+    **facts: Any,  # noqa: ANN401
+) -> None:
+    """Write a model's folder whole or not at all.
+
+    Args:
+        weights: state dict of the model.
+        spec: its settings.
+        shape: shape of a sample.
+        data_std: standard deviation of the clean data.
+        folder: where to; what stood there is replaced.
+        facts: what else the card says, such as the data hash.
+    """
+    dimension = math.prod(shape)
+    card = {
+        "settings": spec.model_dump(mode="json"),
+        "shape": list(shape),
+        "data_std": data_std,
+        "parameters": parameter_count(build_model(spec, shape, data_std)),
+        "version": __version__,
+        "signature": {
+            "inputs": [{"name": "x_noisy", "dtype": "float32", "shape": [-1, dimension]}],
+            "outputs": [
+                {"name": "s1", "dtype": "float32", "shape": [-1, dimension]},
+                {"name": "alpha", "dtype": "float32", "shape": [-1, dimension]},
+                {"name": "beta", "dtype": "float32", "shape": [-1, dimension, spec.rank]},
+            ],
+        },
+        **facts,
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        staged = Path(temporary) / folder.name
+        staged.mkdir()
+        save_file({k: v.contiguous() for k, v in weights.items()}, staged / "model.safetensors")
+        (staged / "card.json").write_text(json.dumps(card, indent=2) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        staged.rename(folder)
+
+
+def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
+    """Return a saved model, in evaluation mode, and its card.
+
+    Args:
+        folder: as written by `save_model`.
+
+    Raises:
+        ValueError: the folder is incomplete or its weights do not fit its card.
+    """
+    try:
+        card = json.loads((folder / "card.json").read_text())
+        weights = load_file(folder / "model.safetensors")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} holds no complete model: {error}") from error
+    model = build_model(ModelParams(**card["settings"]), card["shape"], card["data_std"])
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"the weights in {folder} do not fit its card: {error}") from error
+    return model.eval(), card

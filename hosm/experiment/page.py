@@ -1,0 +1,164 @@
+"""The report as one HTML file: tables, figures, what holds and what does not, how it was made.
+
+Nothing in the page is fetched: pictures are inline, the style sheet is part of the file, and
+there are no scripts. Every number and every verdict on it comes from the results.
+"""
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from hosm.experiment import cells
+from hosm.experiment.claims import claims
+from hosm.experiment.headline import headline_table
+from hosm.experiment.provenance import facts
+from hosm.experiment.results import Results
+from hosm.experiment.tables import display_tables
+
+__all__ = ["facts", "page_context", "render_page", "write"]
+
+TEMPLATE = Path(__file__).with_name("page.html.jinja")
+SPLIT = {  # table -> columns whose values become the captions of its parts
+    "table1-accuracy": ["Data set", "Regime"],
+    "table2-speed": ["Network"],
+    "table3-mixing": ["Target"],
+}
+NUMERIC = re.compile(r"[-~]?\d.*|–")
+FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
+    "accuracy": (
+        "Error of second-order scores by method and rank, on a logarithmic axis. Dotted lines: "
+        "the least error that any matrix of the rank can have.",
+        "Dot plot of the errors of table 1: a row for each method, a colour and marker for each "
+        "rank, the paper's values as hollow diamonds.",
+    ),
+    "speed": (
+        "Time of second-order scores by method, on a logarithmic axis.",
+        "Dot plot of the times of table 2, with a dashed line at the time of s1 and the paper's "
+        "times as hollow diamonds.",
+    ),
+    "tuning": (
+        "Effective samples against bias for every step size that tuning tried; labels are step "
+        "sizes under exact scores. Draws to the right of the bound are biased: their ESS says "
+        "little. Runs that diverged are not drawn.",
+        "For each target a chart of the bulk effective sample size against the Kolmogorov "
+        "distance to exact draws, a line for each sampler and kind of scores.",
+    ),
+    "curves": (
+        "Distance to exact draws of all draws so far, tuned step sizes, burn-in excluded.",
+        "For each target a chart of the Kolmogorov distance against iterations, falling as "
+        "chains mix, a line for each sampler and kind of scores.",
+    ),
+    "draws": (
+        "Draws of the tuned samplers beside exact draws, up to a thousand points each.",
+        "Scatter plots in a grid: a row for each target; exact draws first, then Langevin and "
+        "Ozaki with exact and with learned scores.",
+    ),
+    "denoising": (
+        "Test images: clean, noisy, the posterior mean, the predicted variance of each pixel, and "
+        "the squared error measured over several noise draws; the last two share one scale.",
+        "Rows of digits: clean, noisy and denoised in grey; predicted variance and measured "
+        "squared error in colour, both brightest along the strokes where they are large.",
+    ),
+    "directions": (
+        "Leading eigenvectors of the predicted posterior covariance, numbered by eigenvalue. Red "
+        "and blue are opposite signs; each picture has its own scale.",
+        "Rows of pictures: a noisy digit, the clean one, then eigenvectors of its covariance.",
+    ),
+    "reliability": (
+        "Measured squared error against predicted variance, pixels in bins of equal count. "
+        "Standard errors treat pixels as independent, so they are lower bounds.",
+        "Scatter plot on logarithmic axes with a dashed diagonal of perfect calibration.",
+    ),
+    "training": (
+        "Losses against optimiser steps. Both omit constants, so their level means nothing: only "
+        "their course and the gap of the two lines do.",
+        "Two rows of line charts, first-order and second-order loss, a column for each model, "
+        "training and validation as two lines.",
+    ),
+}
+
+
+def _cell(text: str) -> dict[str, Any]:
+    shown = cells.plain(text)
+    return {"text": shown, "best": cells.is_bold(text), "number": bool(NUMERIC.fullmatch(shown))}
+
+
+def _table(frame: pd.DataFrame, caption: str = "") -> dict[str, Any]:
+    """Return a table as the template reads it."""
+    columns = list(map(str, frame.columns))
+    rows = [[_cell(str(text)) for text in row] for row in frame.itertuples(index=False)]
+    numeric = [all(row[i]["number"] for row in rows) for i in range(len(columns))]
+    heads = [{"text": text, "number": flag} for text, flag in zip(columns, numeric, strict=True)]
+    return {"caption": caption, "columns": heads, "rows": rows}
+
+
+def _parts(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Split a table at the columns that head its parts."""
+    by = SPLIT.get(name)
+    if by is None:
+        return [_table(frame)]
+    groups = frame.groupby(by, sort=False)
+    return [_table(part.drop(columns=by), ", ".join(map(str, key))) for key, part in groups]
+
+
+def _picture(name: str, path: Path) -> dict[str, str]:
+    caption, alt = FIGURES[name]
+    content = base64.b64encode(path.read_bytes()).decode()
+    return {"src": f"data:image/png;base64,{content}", "caption": caption, "alt": alt}
+
+
+def page_context(
+    results: Results, figures: dict[str, Path], facts: dict[str, Any]
+) -> dict[str, Any]:
+    """Return everything that the template shows.
+
+    Args:
+        results: what the stages measured.
+        figures: files by name, as `figures.write_all` returns them.
+        facts: as `facts` returns them.
+    """
+    judged = claims(results)
+    return {
+        "facts": facts,
+        "sigma": results.card.get("settings", {}).get("sigma"),
+        "bias_bound": results.bias_bound,
+        "headline": _table(headline_table(results)),
+        "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
+        "figures": {name: _picture(name, path) for name, path in figures.items()},
+        "failing": [claim for claim in judged if claim.verdict == "does not hold"],
+        "undecided": [claim for claim in judged if claim.verdict == "undecided"],
+        "holding": [claim for claim in judged if claim.verdict == "holds"],
+    }
+
+
+def render_page(context: dict[str, Any]) -> str:
+    """Return the page as HTML.
+
+    Args:
+        context: as `page_context` returns it.
+
+    Raises:
+        jinja2.UndefinedError: the context lacks something that the page shows.
+    """
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
+
+
+def write(results: Results, figures: dict[str, Path], facts: dict[str, Any], path: Path) -> None:
+    """Write the page.
+
+    Args:
+        results: what the stages measured.
+        figures: files by name, as `figures.write_all` returns them.
+        facts: as `facts` returns them.
+        path: the file; its folder is made if it is missing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = render_page(page_context(results, figures, facts))
+    path.write_text(text.rstrip() + "\n", encoding="utf-8")

@@ -1,0 +1,54 @@
+"""What every stage does around its work: find the project, report errors, die with its parent."""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hosm.experiment.params import SettingsError
+
+__all__ = ["PROJECT", "StageError", "die_with_parent", "main"]
+
+PROJECT = Path(os.environ.get("HOSM_PROJECT") or Path.cwd()).resolve()
+_PR_SET_PDEATHSIG = 1
+
+
+class StageError(RuntimeError):
+    """A stage cannot do its work; the message is one line for the user."""
+
+
+def die_with_parent() -> None:
+    """Have Linux interrupt this process when its parent (DVC) is killed: no orphan trains on."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        if os.getppid() != parent:
+            raise SystemExit("the parent process ended before the stage began")
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def main(stage: Callable[..., None], *arguments: str) -> None:
+    """Run a stage; user errors end in one line on stderr and a non-zero exit status.
+
+    Args:
+        stage: the stage's function.
+        arguments: what it is called with, from the command line.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    if "DVC_STAGE" in os.environ:
+        die_with_parent()
+    try:
+        stage(*arguments)
+    except (SettingsError, StageError, ValueError, FileNotFoundError) as error:
+        if os.environ.get("HOSM_TRACEBACK"):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(1) from error
+    except KeyboardInterrupt as error:
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(130) from error

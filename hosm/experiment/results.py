@@ -1,0 +1,280 @@
+"""Results of the stages: files -> frames, read in one place and checked on reading.
+
+Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `mixing/`,
+`uncertainty/` and `training/`, each written by the stage of that name (`training/` by `train`).
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hosm.experiment.params import load_params
+
+__all__ = [
+    "BASELINE",
+    "Results",
+    "Row",
+    "groups",
+    "is_exact",
+    "is_reference",
+    "load_results",
+    "lowest",
+    "margin",
+    "method_order",
+    "radial_distance",
+    "records",
+    "speed_ratios",
+]
+
+Arrays = dict[str, NDArray[Any]]
+Row = dict[str, Any]
+
+BASELINE = "autodiff, DSM-VR"
+ORDER = ("autodiff, DSM", BASELINE, "autodiff", "s2", "floor", "constant")
+OBJECTIVES = ("moment", "residual", "jacobian")
+ROUNDING = 1e-3  # an error that float32 leaves of zero, summed over entries
+FRAMES = {  # field of Results -> file, and the columns that a report needs
+    "trials": ("sweep/trials.csv", "dataset regime sigma target rank seed s1_error seconds steps"),
+    "accuracy": (
+        "accuracy/table1.csv",
+        "dataset regime sigma method rank mean seeds standard_error seconds steps paper "
+        "paper_deviation",
+    ),
+    "speed": (
+        "speed/table2.csv",
+        "dimension batch backbone method rank seconds seconds_low seconds_high repeats "
+        "paper_seconds rows_timed parameters threads",
+    ),
+    "mixing": (
+        "mixing/table3.csv",
+        "target scores method setting step_size ess_nice ess_bulk r_hat kolmogorov "
+        "finite_share ess_bulk_per_second within_bound tuning_within_bound paper_ess",
+    ),
+    "tuning": ("mixing/tuning.csv", "target scores method step_size ess_bulk kolmogorov"),
+    "curves": ("mixing/curves.csv", "target scores method iterations kolmogorov"),
+    "reliability": ("uncertainty/reliability.csv", "predicted observed standard_error entries"),
+}
+TRAINING = "step train_dsm train_second validation_dsm validation_second"
+PICTURES = "clean noisy mean variance squared_error eigenvalues directions"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Everything that a report shows, as the stages measured it.
+
+    `draws` maps 'target|scores|method' to points, shape (n, 2). `pictures` holds images, shape
+    (n, D), and directions, shape (n, D, k). `training` maps a model to its losses, and
+    `bias_bound` is the largest Kolmogorov distance that the tuning of step sizes accepts.
+    """
+
+    trials: pd.DataFrame
+    accuracy: pd.DataFrame
+    speed: pd.DataFrame
+    mixing: pd.DataFrame
+    tuning: pd.DataFrame
+    curves: pd.DataFrame
+    draws: Arrays
+    reliability: pd.DataFrame
+    calibration: dict[str, float]
+    pictures: Arrays
+    card: dict[str, Any]
+    training: dict[str, pd.DataFrame]
+    bias_bound: float
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist; run the stage that writes it")
+    return path
+
+
+def _check_names(path: Path, there: list[str], wanted: str) -> None:
+    missing = [name for name in wanted.split() if name not in there]
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
+
+
+def _frame(path: Path, columns: str) -> pd.DataFrame:
+    frame = pd.read_csv(_existing(path))
+    _check_names(path, list(map(str, frame.columns)), columns)
+    if frame.empty:
+        raise ValueError(f"{path} holds no rows")
+    return frame
+
+
+def _arrays(path: Path, names: str = "") -> Arrays:
+    with np.load(_existing(path), allow_pickle=False) as archive:
+        _check_names(path, archive.files, names)
+        return {name: archive[name] for name in archive.files}
+
+
+def _json(path: Path, names: str = "") -> dict[str, Any]:
+    content = json.loads(_existing(path).read_text())
+    _check_names(path, list(content), names)
+    return content
+
+
+def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Repeat references, which hold for every regime and sigma of their data set, for each."""
+    known = accuracy["sigma"].isna()
+    cells = accuracy.loc[~known, ["dataset", "regime", "sigma"]].drop_duplicates()
+    references = accuracy[known].drop(columns=["regime", "sigma"]).merge(cells, on="dataset")
+    return pd.concat([accuracy[~known], references[accuracy.columns]], ignore_index=True)
+
+
+def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
+    """Return the Kolmogorov distance of |x - mean| of draws to that of exact draws.
+
+    Coordinates alone cannot tell a ring of modes from a blob of the same width; this can.
+
+    Args:
+        draws: shape (n, D).
+        exact: shape (m, D).
+    """
+    first, second = (
+        np.sort(np.linalg.norm(points - exact.mean(0), axis=1)) for points in (draws, exact)
+    )
+    grid = np.concatenate([first, second])
+    shares = [np.searchsorted(part, grid, side="right") / len(part) for part in (first, second)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFrame:
+    """Add the distance of |x|, where draws were kept, and whether no distance exceeds the bound."""
+    radial = []
+    for row in records(mixing):
+        kept, exact = (
+            draws.get("|".join([row["target"], row["scores"], name]))
+            for name in (row["method"], "exact draws")
+        )
+        there = kept is not None and exact is not None and row["setting"] == "tuned"
+        radial.append(radial_distance(kept, exact) if there else math.nan)
+    sound = mixing["within_bound"].astype(bool) & ~(pd.Series(radial, mixing.index) > bound)
+    return mixing.assign(radial=radial, sound=sound)
+
+
+def load_results(root: Path) -> Results:
+    """Read what the stages wrote.
+
+    References of table 1 are repeated for each regime and sigma. Table 3 gains `radial`, the
+    distance of |x| of the tuned draws, and `sound`: within the bound by every distance.
+
+    Args:
+        root: the project's folder, with `params.yaml` and `data/results`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file lacks a column or an entry, or holds no rows.
+    """
+    folder = root / "data" / "results"
+    frames: dict[str, Any] = {
+        field: _frame(folder / file, names) for field, (file, names) in FRAMES.items()
+    }
+    draws = _arrays(folder / "mixing" / "samples.npz")
+    bound = load_params(root / "params.yaml").mixing.bias_bound
+    frames["mixing"] = _with_radius(frames["mixing"], draws, bound)
+    frames["accuracy"] = _with_references(frames["accuracy"])
+    losses = sorted((folder / "training").glob("*.csv"))
+    if not losses:
+        raise FileNotFoundError(f"{folder / 'training'} holds no losses; run the stage train")
+    return Results(
+        **frames,
+        draws=draws,
+        calibration=_json(folder / "uncertainty" / "numbers.json"),
+        pictures=_arrays(folder / "uncertainty" / "pictures.npz", PICTURES),
+        card=_json(folder / "uncertainty" / "card.json", "shape"),
+        training={path.stem: _frame(path, TRAINING) for path in losses},
+        bias_bound=bound,
+    )
+
+
+def records(frame: pd.DataFrame) -> list[Row]:
+    """Return the rows of a frame as dictionaries."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def groups(frame: pd.DataFrame, *by: str) -> list[tuple[Any, pd.DataFrame]]:
+    """Return the parts of a frame by the values of some columns, in order of appearance."""
+    return list(frame.groupby(list(by) if len(by) > 1 else by[0], sort=False))
+
+
+def is_reference(row: Row) -> bool:
+    """Say whether a row of table 1 is a reference (floor, constant) and no estimate."""
+    return str(row["method"]).startswith(("floor", "constant"))
+
+
+def method_order(row: Row) -> tuple[Any, ...]:
+    """Return where a row of table 1 stands: baselines, estimates, references."""
+    method = str(row["method"])
+    place = next(i for i, start in enumerate((*ORDER, "")) if method.startswith(start))
+    if method in ORDER:
+        place = ORDER.index(method)
+    objective = [i for i, name in enumerate(OBJECTIVES) if name in method]
+    return place, objective, 0 if math.isnan(row["rank"]) else row["rank"]
+
+
+def is_exact(row: Row) -> bool:
+    """Say whether an error is zero up to rounding: a constant Hessian is, for a Gaussian law."""
+    return bool(row["mean"] < ROUNDING)
+
+
+def lowest(cell: list[Row]) -> list[bool]:
+    """Mark the estimates with the lowest error, and those within two standard errors of it.
+
+    Args:
+        cell: rows of table 1 of one data set, regime and sigma.
+    """
+    estimates = [row for row in cell if not is_reference(row) and math.isfinite(row["mean"])]
+    if not estimates:
+        return [False] * len(cell)
+    best = min(estimates, key=lambda row: row["mean"])
+    return [row in estimates and row["mean"] - best["mean"] <= margin(row, best) for row in cell]
+
+
+def margin(first: Row, second: Row) -> float:
+    """Return two standard errors of the difference of two rows of table 1."""
+    errors = [row["standard_error"] for row in (first, second)]
+    return 2 * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
+
+
+def _ratio(name: str, over: Row, under: Row) -> Row:
+    """Return the ratio of two median times, and its range by the least and largest ones."""
+    return {
+        name: over["seconds"] / under["seconds"],
+        f"{name}_low": over["seconds_low"] / under["seconds_high"],
+        f"{name}_high": over["seconds_high"] / under["seconds_low"],
+    }
+
+
+def speed_ratios(speed: pd.DataFrame) -> list[Row]:
+    """Return how many times longer autodiff takes than s2, and s2 than s1, for each rank.
+
+    `loop`, `chunked`, `s1` and `joint` are loop / s2, the fastest chunked autodiff / s2, s2 / s1
+    and (s1 and s2 of a shared trunk) / s1; `_low` and `_high` bound them.
+
+    Args:
+        speed: table 2.
+    """
+    out = []
+    for _, group in groups(speed, "backbone", "dimension", "batch"):
+        rows = records(group.sort_values("rank"))
+        s1 = next(row for row in rows if row["method"] == "s1")
+        loop = next(row for row in rows if row["method"] == "autodiff loop")
+        chunked = min(
+            (row for row in rows if "chunked" in row["method"]), key=lambda row: row["seconds"]
+        )
+        joint = {row["rank"]: row for row in rows if row["method"].startswith("s1 and")}
+        for s2 in (row for row in rows if row["method"] == "s2"):
+            ratios = {key: s2[key] for key in ("backbone", "dimension", "batch", "rank")}
+            ratios |= _ratio("loop", loop, s2) | _ratio("chunked", chunked, s2)
+            ratios |= _ratio("s1", s2, s1)
+            ratios |= _ratio("joint", joint[s2["rank"]], s1) if s2["rank"] in joint else {}
+            ratios["paper"] = loop["paper_seconds"] / s2["paper_seconds"]
+            out.append({"joint": math.nan, **ratios, "chunked_method": chunked["method"]})
+    return out

@@ -1,0 +1,75 @@
+"""The frame of every stage: settings in, an MLflow run around the work, whole files out."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from hosm.experiment.params import Params, load_params
+from hosm.experiment.process import PROJECT
+from hosm.experiment.tracking import RunLogger, Tracker, open_tracker, standard_tags
+
+__all__ = ["Stage", "open_stage", "storage_path", "write_csv", "write_json"]
+
+EXPERIMENT = "hosm"
+
+
+class Stage(NamedTuple):
+    """What a stage works with: its settings, its MLflow run, and the store of that run."""
+
+    params: Params
+    run: RunLogger
+    tracker: Tracker
+
+
+@contextmanager
+def open_stage(stage: str, item: str | None = None) -> Iterator[Stage]:
+    """Read the settings and open the stage's MLflow run.
+
+    Args:
+        stage: the stage's name in dvc.yaml.
+        item: what it is run for, where one stage serves several data sets.
+
+    Yields:
+        The settings, the run to log to, and its tracker.
+    """
+    params = load_params(PROJECT / "params.yaml")
+    tracker = open_tracker(None, EXPERIMENT, PROJECT)
+    name = stage if item is None else f"{stage}/{item}"
+    tags = standard_tags(PROJECT, params.profile, None) | {"stage": stage}
+    with tracker.run(name, params={"profile": params.profile}, tags=tags) as run:
+        yield Stage(params, run, tracker)
+
+
+def storage_path(stage: str) -> str:
+    """Return where Ray keeps a stage's checkpoints: a path or URI outside DVC's outputs."""
+    base = os.environ.get("HOSM_STORAGE") or str(PROJECT / "runs" / "ray")
+    return f"{base}/{stage}"
+
+
+def _write(text: str, path: Path) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV."""
+    _write(frame.to_csv(index=False, float_format="%.6g"), path)
+
+
+def write_json(values: dict[str, Any], path: Path) -> None:
+    """Write numbers as JSON."""
+    _write(json.dumps(values, indent=2) + "\n", path)

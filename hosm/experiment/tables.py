@@ -1,0 +1,287 @@
+"""Tables for readers: the stages' numbers beside the paper's, units in the headers.
+
+Cells are text. The best estimates of a table are marked as in Markdown, `**7.30 ± 0.04**`; a dash
+stands where the paper, or this run, has no number. Table 1 marks the lowest error and those
+within two standard errors of it, table 2 the fastest method, table 3 the sampler with the most
+effective samples among those whose draws stay within the bias bound, on each coordinate and, where
+draws were kept, in their radius.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hosm.experiment import cells
+from hosm.experiment.headline import readme_block, replace_between_markers
+from hosm.experiment.results import (
+    Results,
+    Row,
+    groups,
+    is_reference,
+    load_results,
+    is_exact,
+    lowest,
+    method_order,
+    records,
+    speed_ratios,
+)
+
+__all__ = [
+    "accuracy_table",
+    "calibration_table",
+    "display_tables",
+    "first_order_table",
+    "load_results",
+    "mixing_table",
+    "ratio_table",
+    "readme_block",
+    "reliability_table",
+    "replace_between_markers",
+    "speed_table",
+    "write_all",
+    "write_table",
+]
+
+RECONSTRUCTIONS = ("gaussian100", "logistic50", "logistic80", "ring6", "ring8")
+MEASURES = {  # entry of numbers.json -> what it is, and its unit
+    "error_per_pixel": ("squared error per pixel, measured", "pixel²"),
+    "predicted_variance_per_pixel": ("variance per pixel, predicted", "pixel²"),
+    "correlation": ("correlation of the two over pixels and images", cells.DASH),
+    "edge_variance": ("predicted variance, pixels next to an edge", "pixel²"),
+    "background_variance": ("predicted variance, other pixels", "pixel²"),
+    "nll_low_rank": ("negative log-likelihood, C as predicted", "nats per image"),
+    "nll_diagonal": ("negative log-likelihood, diagonal of C alone", "nats per image"),
+    "nll_isotropic": ("negative log-likelihood, one variance for all", "nats per image"),
+}
+
+
+def _named(law: str) -> str:
+    return f"{law} (reconstruction)" if law in RECONSTRUCTIONS else law
+
+
+def _rank(method: str, rank: float) -> str:
+    if not math.isnan(rank) and rank > 0:
+        return f"{rank:.0f}"
+    return "diagonal" if method.startswith("s2") or "joint" in method else cells.DASH
+
+
+def _marked(accuracy: pd.DataFrame) -> list[Row]:
+    """Return the rows of table 1 in order, with `best` set where an error is the lowest."""
+    out: list[Row] = []
+    for _, group in groups(accuracy, "dataset", "regime", "sigma"):
+        cell = records(group)
+        out += [{**row, "best": best} for row, best in zip(cell, lowest(cell), strict=True)]
+    return sorted(out, key=lambda row: (row["dataset"], row["regime"], method_order(row)))
+
+
+def accuracy_table(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Return table 1: a row for each method and rank, a pair of columns for each sigma."""
+    rows: dict[tuple[str, ...], Row] = {}
+    for entry in _marked(accuracy):
+        rank = _rank(entry["method"], entry["rank"])
+        key = (_named(entry["dataset"]), entry["regime"], entry["method"], rank)
+        first = dict(zip(("Data set", "Regime", "Method", "Rank"), key, strict=True))
+        row = rows.setdefault(key, {**first, "entries": []})
+        ours = cells.plus_minus(entry["mean"], entry["standard_error"])
+        ours = "0 (exact)" if is_exact(entry) else ours
+        paper = cells.paper_value(entry["paper"], entry["paper_deviation"])
+        row[f"Paper, σ = {entry['sigma']:g}"] = paper
+        row[f"Ours ± s.e., σ = {entry['sigma']:g}"] = cells.bold(ours) if entry["best"] else ours
+        row["entries"].append(entry)
+    return pd.DataFrame([_with_cost(row) for row in rows.values()]).fillna(cells.DASH)
+
+
+def _with_cost(row: Row) -> Row:
+    """Put seeds, steps and training time last, the fewest and the longest over sigmas."""
+    entries = row.pop("entries")
+    if is_reference(entries[0]):
+        return {**row, "Seeds": cells.DASH, "Steps": cells.DASH, "Training (s)": cells.DASH}
+    return {
+        **row,
+        "Seeds": cells.count(min(entry["seeds"] for entry in entries)),
+        "Steps": cells.count(max(entry["steps"] for entry in entries)),
+        "Training (s)": cells.number(max(entry["seconds"] for entry in entries)),
+    }
+
+
+def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the error of s1 by objective: what joint training does to it."""
+    keys = ["dataset", "regime", "sigma", "target", "rank"]
+    means = trials.groupby(keys)["s1_error"].agg(["mean", "sem", "count"]).reset_index()
+    names = {"dsm": "DSM", "dsm-vr": "DSM-VR"}
+    rows = [
+        {
+            "Data set": _named(row["dataset"]),
+            "Regime": row["regime"],
+            "σ": f"{row['sigma']:g}",
+            "Objective": names.get(row["target"], f"joint, {row['target']}"),
+            "Rank": cells.DASH if row["target"] in names else _rank("s2", row["rank"]),
+            "Squared error of s1, ours ± s.e.": cells.plus_minus(row["mean"], row["sem"]),
+            "Seeds": cells.count(row["count"]),
+        }
+        for row in records(means)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _network(row: Row) -> str:
+    return f"{cells.network(row['backbone'])}, D = {row['dimension']:.0f}, batch {row['batch']:.0f}"
+
+
+def _rows_timed(row: Row) -> str:
+    timed, total = row["rows_timed"], row["dimension"]
+    return "all" if timed >= total else f"scaled from {timed:.0f} of {total:.0f} rows"
+
+
+def speed_table(speed: pd.DataFrame) -> pd.DataFrame:
+    """Return table 2: times of second-order scores, and of s1 alone, for a whole batch."""
+    rows = []
+    for _, group in groups(speed, "backbone", "dimension", "batch"):
+        times = records(group)
+        s1 = next(row["seconds"] for row in times if row["method"] == "s1")
+        second = [row["seconds"] for row in times if not row["method"].startswith("s1")]
+        rows += [_time_row(row, s1, min(second)) for row in times]
+    return pd.DataFrame(rows)
+
+
+def _time_row(row: Row, s1: float, fastest: float) -> Row:
+    ours, low, high = (
+        cells.milliseconds(row[name]) for name in ("seconds", "seconds_low", "seconds_high")
+    )
+    best = row["seconds"] == fastest and not row["method"].startswith("s1")
+    return {
+        "Network": _network(row),
+        "Method": row["method"],
+        "Rank": f"{row['rank']:.0f}" if row["rank"] else cells.DASH,
+        "Paper, TITAN Xp (ms)": cells.milliseconds(row["paper_seconds"]),
+        "Ours, median (ms)": cells.bold(ours) if best else ours,
+        "Least to largest (ms)": f"{low} to {high}",
+        "Time over s1": cells.ratio(row["seconds"] / s1),
+        "Parameters": cells.count(row["parameters"]),
+        "Jacobian rows timed": _rows_timed(row),
+    }
+
+
+def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
+    """Return the ratios of table 2: autodiff over s2, ours beside the paper's, and s2 over s1."""
+    rows = [
+        {
+            "Network": _network(row),
+            "Rank": f"{row['rank']:.0f}",
+            "Loop / s2, paper": cells.ratio(row["paper"]),
+            "Loop / s2, ours (range)": cells.ratio(row["loop"], row["loop_low"], row["loop_high"]),
+            "Fastest chunked autodiff / s2, ours (range)": cells.ratio(
+                row["chunked"], row["chunked_low"], row["chunked_high"]
+            ),
+            "s2 / s1, ours": cells.ratio(row["s1"]),
+            "s1 and s2 of a shared trunk / s1, ours": cells.ratio(row["joint"]),
+        }
+        for row in speed_ratios(speed)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _most_effective(mixing: pd.DataFrame) -> set[Any]:
+    """Return the rows with the most effective samples among those within the bias bound."""
+    within = mixing[mixing["sound"]]
+    return {
+        group["ess_bulk"].idxmax() for _, group in groups(within, "target", "scores", "setting")
+    }
+
+
+def _setting(row: Row) -> str:
+    missed = row["setting"] == "tuned" and not row["tuning_within_bound"]
+    return "tuned, none within the bound" if missed else row["setting"]
+
+
+def mixing_table(mixing: pd.DataFrame, bias_bound: float) -> pd.DataFrame:
+    """Return table 3: effective samples and bias of each sampler, exact above learned scores."""
+    order = ["target", "setting", "scores", "method"]
+    frame = mixing.sort_values(order)
+    best, rows = _most_effective(mixing), []
+    for index, row in zip(frame.index, records(frame), strict=True):
+        bulk = cells.number(row["ess_bulk"])
+        published = row["paper_ess"] if row["setting"] != "tuned" else math.nan
+        rows.append(
+            {
+                "Target": _named(row["target"]),
+                "Step size chosen": _setting(row),
+                "Scores": row["scores"],
+                "Method": row["method"].capitalize(),
+                "Step ε": f"{row['step_size']:g}",
+                "ESS nice, paper": f"{published:.2f}" if published > 0 else cells.DASH,
+                "ESS nice, ours (per chain, worst dimension)": cells.number(row["ess_nice"]),
+                "ESS bulk, ours (all chains)": cells.bold(bulk) if index in best else bulk,
+                "Distance, worst coordinate": _distance(row),
+                "Distance of radius": cells.number(row["radial"], 2),
+                f"Within {bias_bound:g}?": "yes" if row["sound"] else "no",
+                "R-hat": cells.number(row["r_hat"]),
+                "ESS bulk per second": cells.number(row["ess_bulk_per_second"]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _distance(row: Row) -> str:
+    if row["finite_share"] < 1:
+        return f"{cells.number(row['kolmogorov'], 2)} (diverged)"
+    return cells.number(row["kolmogorov"], 2)
+
+
+def calibration_table(calibration: dict[str, float]) -> pd.DataFrame:
+    """Return the numbers behind figures 3 and 4; the paper gives none of them."""
+    named = [(*MEASURES.get(name, (name, "")), value) for name, value in calibration.items()]
+    return pd.DataFrame(
+        [{"Measure": what, "Unit": unit, "Ours": cells.number(v)} for what, unit, v in named]
+    )
+
+
+def reliability_table(reliability: pd.DataFrame) -> pd.DataFrame:
+    """Return predicted variance against measured squared error, bin by bin."""
+    rows = [
+        {
+            "Predicted variance (pixel²)": cells.number(row["predicted"]),
+            "Squared error ± s.e. (pixel²)": cells.plus_minus(
+                row["observed"], row["standard_error"]
+            ),
+            "Measured / predicted": cells.ratio(row["observed"] / row["predicted"]),
+            "Entries": cells.count(row["entries"]),
+        }
+        for row in records(reliability)
+    ]
+    return pd.DataFrame(rows)
+
+
+def display_tables(results: Results) -> dict[str, pd.DataFrame]:
+    """Return every table by its file's name."""
+    return {
+        "table1-accuracy": accuracy_table(results.accuracy),
+        "table1-first-order": first_order_table(results.trials),
+        "table2-speed": speed_table(results.speed),
+        "table2-ratios": ratio_table(results.speed),
+        "table3-mixing": mixing_table(results.mixing, results.bias_bound),
+        "uncertainty": calibration_table(results.calibration),
+        "reliability": reliability_table(results.reliability),
+    }
+
+
+def write_table(frame: pd.DataFrame, folder: Path, name: str) -> None:
+    """Write a table as `name`.csv, without marks, and `name`.md.
+
+    Args:
+        frame: cells of text.
+        folder: where to; made if it is missing.
+        name: the files' name without its ending.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    frame.map(cells.plain).to_csv(folder / f"{name}.csv", index=False)
+    markdown = frame.to_markdown(index=False, disable_numparse=True)
+    (folder / f"{name}.md").write_text(f"{markdown}\n", encoding="utf-8")
+
+
+def write_all(results: Results, folder: Path) -> None:
+    """Write every table to a folder, as CSV and Markdown."""
+    for name, frame in display_tables(results).items():
+        write_table(frame, folder, name)

@@ -1,0 +1,381 @@
+"""Runs, their settings, metrics and files in MLflow; the only importer of mlflow.
+
+The driver opens a tracker, which creates the store and the experiment once, and owns the runs;
+workers log to a run by the store's URI and the run's id. MLflow's global state (active run,
+tracking URI) is never used, so threads and processes do not disturb each other.
+
+Tracking fails soft. The first failure in a process is logged as a warning; from then on nothing
+is sent to the store that failed. TypeError and errors of the caller's own code pass through.
+"""
+
+import importlib.metadata
+import logging
+import math
+import os
+import platform
+import posixpath
+import re
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from filelock import FileLock
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.telemetry import set_telemetry_client
+
+from hosm import __version__
+
+__all__ = ["RunLogger", "Tracker", "open_tracker", "standard_tags"]
+
+T = TypeVar("T")
+STATUSES = ("FINISHED", "FAILED", "KILLED")
+LOG = logging.getLogger(__name__)
+DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
+NAME, PARAM, TAG = 250, 6000, 5000  # characters that each back end stores
+PATIENCE = 10  # seconds to wait for a locked SQLite file
+_failed: set[str] = set()  # stores that this process has given up
+_lock = threading.RLock()
+
+
+def open_tracker(uri: str | None, experiment: str, root: Path) -> "Tracker":
+    """Open a store, creating it and the experiment in it where they do not exist.
+
+    Several processes may do so at once. The environment variable MLFLOW_TRACKING_URI overrides
+    the URI; "off", in either, turns tracking off.
+
+    Args:
+        uri: the store; SQLite in root/runs/mlflow.db if None. A relative SQLite file is relative
+            to `root`.
+        experiment: its name.
+        root: folder of the project. Artifacts go to root/runs/artifacts, unless a server decides.
+
+    Returns:
+        The tracker; one that does nothing if the store cannot be opened.
+    """
+    root, asked = root.resolve(), os.environ.get("MLFLOW_TRACKING_URI")
+    if "off" in (uri, asked):
+        return Tracker(None, None)
+    store = asked or uri or "sqlite:///runs/mlflow.db"
+    file = _sqlite_file(store, root)
+    if file is None:
+        artifacts = None if store.startswith("http") else (root / "runs/artifacts").as_uri()
+        return Tracker(store, _attempt(store, lambda: _identify(store, experiment, artifacts)))
+    store = f"sqlite:///{file}"
+
+    def identify() -> str:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock", timeout=120):
+            file.touch()
+            return _identify(store, experiment, (root / "runs/artifacts").as_uri())
+
+    return Tracker(store, _attempt(store, identify))
+
+
+def _sqlite_file(uri: str, root: Path = Path("/")) -> Path | None:
+    return root / uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
+
+
+@cache
+def _settle() -> None:
+    """Bound MLflow's patience and turn its telemetry off, where the user has not said."""
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    set_telemetry_client()  # reads the environment again, as at import
+
+
+def _client(uri: str) -> MlflowClient:
+    """Return a client, after a look whether a SQLite file is one: MLflow would retry for long."""
+    _settle()
+    file = _sqlite_file(uri)
+    if file:
+        with closing(
+            sqlite3.connect(f"{file.as_uri()}?mode=rw", timeout=PATIENCE, uri=True)
+        ) as probe:
+            probe.execute("SELECT count(*) FROM sqlite_master")
+    return MlflowClient(tracking_uri=uri)
+
+
+def _identify(uri: str, experiment: str, artifacts: str | None) -> str:
+    """Return the id of an experiment, new or not."""
+    client = _client(uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        try:
+            return client.create_experiment(experiment, artifact_location=artifacts)
+        except MlflowException:  # at a server, another process may have been faster
+            found = client.get_experiment_by_name(experiment)
+            if found is None:
+                raise
+    return found.experiment_id
+
+
+def _attempt(uri: str | None, action: Callable[[], T]) -> T | None:
+    """Return action(), or None if the store fails or has failed; the first time with a warning.
+
+    One thread at a time, so that a store that is away costs its timeout once.
+    """
+    with _lock:
+        if uri is None or uri in _failed:
+            return None
+        try:
+            with _quiet():
+                return action()
+        except TypeError:  # a wrong call, not a failure
+            raise
+        except Exception as error:  # the back ends of MLflow share no class of errors
+            if not _failed:
+                reason = " ".join(str(error).split())[:300] or type(error).__name__
+                LOG.warning("MLflow at %s fails, so tracking is now off: %s", uri, reason)
+            _failed.add(uri)
+            return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the loggers that report each retry, since the failure itself is reported."""
+    loggers = [logging.getLogger(name) for name in ("mlflow", "urllib3", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _named(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested values to dotted names that MLflow accepts, without those that are None."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat |= _named(value, f"{name}.")
+        elif value is not None:
+            flat[_legal(name)] = value
+    return flat
+
+
+def _legal(name: str) -> str:
+    name = re.sub(r"[^\w/.\-: ]", "_", name, flags=re.ASCII)[:NAME]
+    unique = posixpath.normpath(name) == name and name[0] not in "./"  # as the name of a file
+    return name if unique else "_" + name[1:].replace("/", "_")
+
+
+def _texts(values: Mapping[str, Any], length: int) -> dict[str, str]:
+    texts = {name: str(value) for name, value in _named(values).items()}
+    return {k: t if len(t) <= length else f"{t[: length - 3]}..." for k, t in texts.items()}
+
+
+def _number(name: str, value: Any) -> float:  # noqa: ANN401
+    if isinstance(value, str | bytes):
+        raise TypeError(f"the metric {name} is {value!r}; legal are numbers")
+    number = float(value)
+    return number if math.isfinite(number) else math.nan
+
+
+@dataclass(frozen=True)
+class RunLogger:
+    """A run to log to, from any process; one that does nothing if `uri` or `run_id` is None.
+
+    Nested names become dotted ones, characters that MLflow refuses become underscores, texts are
+    cut at its limits, and values that are None are left out.
+    """
+
+    uri: str | None
+    run_id: str | None
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Log numbers, or tensors of one number each, at a step; 0 if None.
+
+        NaN stays NaN. Infinite values become NaN, as MLflow would store them as 1.8e308.
+
+        Raises:
+            TypeError: a value is no number.
+        """
+        now, numbers = int(1000 * time.time()), _named(metrics)
+        entries = [Metric(k, _number(k, value), now, step or 0) for k, value in numbers.items()]
+        self._do(lambda client, run_id: client.log_batch(run_id, metrics=entries))
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """Log settings, which cannot change later."""
+        entries = [Param(k, text) for k, text in _texts(params, PARAM).items()]
+        self._do(lambda client, run_id: client.log_batch(run_id, params=entries))
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        """Set tags, or change them."""
+        entries = [RunTag(k, text) for k, text in _texts(tags, TAG).items()]
+        self._do(lambda client, run_id: client.log_batch(run_id, tags=entries))
+
+    def log_artifact(self, path: str | Path, folder: str | None = None) -> None:
+        """Copy a file or a folder into `folder` among the run's artifacts.
+
+        Raises:
+            FileNotFoundError: there is nothing at `path`.
+        """
+        if not Path(path).exists():
+            raise FileNotFoundError(f"{path} does not exist, so it cannot be logged")
+        self._do(lambda client, run_id: client.log_artifact(run_id, str(path), folder))
+
+    def log_text(self, text: str, file: str) -> None:
+        """Store a text as the artifact `file`."""
+        self._do(lambda client, run_id: client.log_text(run_id, text, file))
+
+    def log_figure(self, figure: Any, file: str) -> None:  # noqa: ANN401
+        """Store a Matplotlib figure as the artifact `file`."""
+        self._do(lambda client, run_id: client.log_figure(run_id, figure, file))
+
+    def _end(self, status: str) -> None:
+        self._do(lambda client, run_id: client.set_terminated(run_id, status))
+
+    def _do(self, action: Callable[[MlflowClient, str], object]) -> None:
+        uri, run_id = self.uri, self.run_id
+        if uri is not None and run_id is not None:
+            _attempt(uri, lambda: action(_client(uri), run_id))
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """An experiment in a store; one that does nothing if `uri` or `experiment_id` is None.
+
+    `uri` is absolute: workers pass it, and a run's id, to `RunLogger`.
+    """
+
+    uri: str | None
+    experiment_id: str | None
+
+    @contextmanager
+    def run(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        tags: Mapping[str, Any] | None = None,
+        parent_run_id: str | None = None,
+    ) -> Iterator[RunLogger]:
+        """Log the body as a run: FINISHED, FAILED after an error, or KILLED by the keyboard.
+
+        Args:
+            name: of the run.
+            params: its settings, perhaps nested.
+            tags: its tags.
+            parent_run_id: the run that it is shown under.
+
+        Yields:
+            What to log to; its `run_id` is None if tracking is off.
+        """
+        run = self._start(name, {**(tags or {}), "mlflow.parentRunId": parent_run_id})
+        run.log_params(params or {})
+        status = "FAILED"
+        try:
+            yield run
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            run._end(status)
+
+    def finished_child(
+        self,
+        parent: RunLogger | str | None,
+        name: str,
+        params: Mapping[str, Any],
+        metrics: Mapping[str, Any],
+        tags: Mapping[str, Any] | None = None,
+        status: str = "FINISHED",
+    ) -> str | None:
+        """Log a run that has ended elsewhere, such as a trial of a search, and return its id.
+
+        Args:
+            parent: the run that it is shown under, or the id of that run.
+            name: of the run.
+            params: its settings.
+            metrics: its last metrics.
+            tags: its tags.
+            status: how it ended: FINISHED, FAILED or KILLED.
+
+        Raises:
+            ValueError: the status is not legal.
+        """
+        if status not in STATUSES:
+            raise ValueError(f"status is {status!r}; legal: {', '.join(STATUSES)}")
+        above = parent.run_id if isinstance(parent, RunLogger) else parent
+        with self.run(name, params, tags, above) as run:
+            run.log_metrics(metrics)
+        if status != "FINISHED":
+            run._end(status)
+        return run.run_id
+
+    def _start(self, name: str, tags: Mapping[str, Any]) -> RunLogger:
+        uri, experiment, texts = self.uri, self.experiment_id, _texts(tags, TAG)
+        if uri is None or experiment is None:
+            return RunLogger(uri, None)
+        return RunLogger(
+            uri,
+            _attempt(
+                uri,
+                lambda: _client(uri).create_run(experiment, tags=texts, run_name=name).info.run_id,
+            ),
+        )
+
+
+def standard_tags(root: Path, profile: str, data_hash: str | None) -> dict[str, str]:
+    """Return the tags of every run: stage, commit, data, profile, hardware and versions.
+
+    Args:
+        root: folder of the project; what git does not know of it is left out.
+        profile: the switch that chose the sizes.
+        data_hash: hash of the data set.
+    """
+    commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
+    changes = _output("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
+    tags = {
+        "dvc.stage": os.environ.get("DVC_STAGE"),
+        "dvc.experiment": os.environ.get("DVC_EXP_NAME"),
+        "git.commit": commit,
+        "git.dirty": None if commit is None or changes is None else str(changes != "").lower(),
+        "data.sha256": data_hash,
+        "profile": profile,
+        "hardware": _hardware(),
+        "versions": _versions("torch", "numpy", "ray", "mlflow", "dvc"),
+    }
+    return {name: text for name, text in tags.items() if text}
+
+
+def _output(*command: str) -> str | None:
+    """Return what a command prints; None if it fails or there is no such command."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _hardware() -> str:
+    names = (_output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines()
+    devices = f"{len(names)} x {names[0]}" if names else "no GPU"
+    return f"{platform.machine()}, {os.cpu_count()} CPUs, {devices}"
+
+
+def _versions(*packages: str) -> str:
+    found = [f"hosm {__version__}", f"python {platform.python_version()}"]
+    for package in packages:
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)

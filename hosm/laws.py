@@ -1,0 +1,255 @@
+r"""What a law with an exact log-density, score, Hessian and third derivative offers.
+
+A law knows log p and its derivatives, s1 = grad log p, s2 = grad^2 log p, s3 = grad^3 log p. All
+that is learnt is judged against such laws, so they share no code with what they judge.
+
+Mixtures. Let p = sum_k w_k p_k and l_k = log p_k, with gradients g_k. With the responsibilities
+r_k(x) = w_k p_k(x) / p(x) and the deviations d_k = g_k - s1, the derivatives of log p are the
+joint cumulants, under r, of those of the l_k:
+
+    s1 = sum_k r_k g_k
+    s2 = sum_k r_k (d_k d_k^T + grad^2 l_k)
+    s3 = sum_k r_k (d_k d_k d_k + d_k . grad^2 l_k + grad^3 l_k),
+
+where (d . H)_abc = d_a H_bc + d_b H_ac + d_c H_ab. The r_k are a softmax and the sums are centred,
+so nothing overflows or cancels far from the modes. The scores are those of order 1, 2 and 3 of
+Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
+Denoising", NeurIPS 2021, section 2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self
+
+import torch
+from torch import Generator, Tensor
+
+__all__ = ["CHUNK", "Law", "Mixture", "check_positive", "checked", "placements", "probabilities"]
+
+CHUNK = 2**21  # numbers in the largest temporary tensor; small enough to stay near the cache
+
+
+def checked(name: str, tensor: Tensor, *shape: int | str) -> Tensor:
+    """Return `tensor` if it is floating-point, not empty, finite, and of the right shape.
+
+    Args:
+        name: what messages call it.
+        tensor: the tensor in question, any shape.
+        shape: its legal shape, with a letter for each size that is free.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} has dtype {tensor.dtype}; legal are floating-point dtypes")
+    fits = tensor.ndim == len(shape) and tensor.numel() > 0
+    sizes = zip(tensor.shape, shape, strict=False)
+    if not fits or any(isinstance(legal, int) and size != legal for size, legal in sizes):
+        legal = ", ".join(map(str, shape))
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; legal is ({legal}), not empty")
+    try:
+        finite = bool(torch.isfinite(tensor).all())
+    except RuntimeError:  # inside torch.func.vmap no value can be read
+        return tensor
+    if not finite:
+        wrong = tensor[~torch.isfinite(tensor)][0].item()
+        raise ValueError(f"{name} holds {wrong}; legal values are finite")
+    return tensor
+
+
+def check_positive(name: str, values: Tensor | float) -> None:
+    """Raise ValueError unless all `values`, of any shape, are positive and finite."""
+    lowest, highest = (float(f(torch.as_tensor(values))) for f in (torch.amin, torch.amax))
+    if not 0 < lowest <= highest < math.inf:
+        wrong = highest if lowest > 0 else lowest
+        raise ValueError(f"{name} holds {wrong}; legal values are positive and finite")
+
+
+def probabilities(weights: Tensor, terms: int) -> Tensor:
+    """Return `weights`, shape (K,), scaled to sum 1; ValueError unless they nearly do."""
+    checked("weights", weights, terms)
+    total, lowest = float(weights.sum()), float(weights.min())
+    if lowest < 0 or abs(total - 1) > 1e-4:
+        raise ValueError(f"weights fall to {lowest} and sum to {total}; legal is >= 0 and 1")
+    return weights / weights.sum()
+
+
+def placements(matrix: Tensor) -> Tensor:
+    """Return A_abc + A_bac + A_cab, for A symmetric in its last two indices, (n, D, D, D)."""
+    return matrix + matrix.permute(0, 2, 1, 3) + matrix.permute(0, 2, 3, 1)
+
+
+class Law(ABC):
+    """A law on R^D. Points x have shape (n, D) with n >= 1, and the dtype of the law.
+
+    Points that are not finite, of another dtype or of another shape raise ValueError.
+
+    Args:
+        dimension: D.
+        parameters: what the constructor of the subclass takes.
+
+    Attributes:
+        dimension: D.
+        mean: expectation of the law, shape (D,).
+        variance: variance of each coordinate, shape (D,).
+    """
+
+    mean: Tensor
+    variance: Tensor
+    terms = 0  # components that a point is compared with; sets the size of chunks
+
+    def __init__(self, dimension: int, *parameters: Tensor | float) -> None:
+        self.dimension, self.parameters = dimension, parameters
+        tensors = [p for p in parameters if isinstance(p, Tensor)]
+        self.dtype, self.device = tensors[0].dtype, tensors[0].device
+        if any(p.dtype != self.dtype for p in tensors):
+            raise ValueError(f"the dtypes are {[p.dtype for p in tensors]}; legal is one for all")
+
+    def to(self, *targets: torch.dtype | torch.device | str) -> Self:
+        """Return the same law with its parameters moved to `targets`, dtypes or devices."""
+        parameters = list(self.parameters)
+        for target in targets:
+            parameters = [p.to(target) if isinstance(p, Tensor) else p for p in parameters]
+        build: Callable[..., Self] = type(self)
+        return build(*parameters)
+
+    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
+        """Return independent draws, shape (n, D).
+
+        Args:
+            n: number of draws, 1 or more.
+            generator: source of randomness, on the device of the law; torch's own if None.
+
+        Raises:
+            ValueError: if n < 1.
+        """
+        if n < 1:
+            raise ValueError(f"n is {n}; legal values are 1 or more")
+        return self._sample(n, generator)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Return log p(x), shape (n,), at the points x, shape (n, D)."""
+        return self.at(x, self._log_prob)
+
+    def score(self, x: Tensor) -> Tensor:
+        """Return s1 = grad log p(x), shape (n, D), at the points x, shape (n, D)."""
+        return self.at(x, self._score)
+
+    def hessian(self, x: Tensor) -> Tensor:
+        """Return s2 = grad^2 log p(x), shape (n, D, D), at the points x, shape (n, D)."""
+        return self.at(x, self._hessian)
+
+    def hessian_diag(self, x: Tensor) -> Tensor:
+        """Return the diagonal of s2, shape (n, D), at the points x, shape (n, D)."""
+        return self.at(x, self._hessian_diag)
+
+    def third_derivative(self, x: Tensor) -> Tensor:
+        """Return s3 = grad^3 log p(x), shape (n, D, D, D), at the points x, shape (n, D)."""
+        return self.at(x, self._third_derivative, self.dimension)
+
+    def smoothed(self, sigma: float) -> Law:
+        """Return the law of x + sigma z, z ~ N(0, I).
+
+        Args:
+            sigma: standard deviation of the noise, positive.
+
+        Raises:
+            NotImplementedError: if that law has no closed form.
+        """
+        name = type(self).__name__
+        raise NotImplementedError(
+            f"{name} has no closed form when smoothed (sigma={sigma}); Gaussian, "
+            "GaussianMixture and FiniteData have one"
+        )
+
+    def at(self, x: Tensor, function: Callable[[Tensor], Tensor], width: int = 1) -> Tensor:
+        """Return function(x) for checked points, in chunks that bound the memory.
+
+        Args:
+            x: points, shape (n, D).
+            function: maps points, shape (m, D), to a tensor of shape (m, *).
+            width: what it needs at a point, in multiples of terms * D numbers.
+        """
+        checked("x", x, "n", self.dimension)
+        if x.dtype != self.dtype:
+            raise ValueError(f"x has dtype {x.dtype}; legal is the law's, {self.dtype}")
+        rows = max(1, CHUNK // max(1, self.terms * self.dimension * width))
+        if x.shape[0] <= rows:
+            return function(x)
+        return torch.cat([function(part) for part in x.split(rows)])
+
+    def _normal(self, n: int, generator: Generator | None) -> Tensor:
+        """Return draws of N(0, I), shape (n, D)."""
+        size = (n, self.dimension)
+        return torch.randn(size, generator=generator, dtype=self.dtype, device=self.device)
+
+    @abstractmethod
+    def _sample(self, n: int, generator: Generator | None) -> Tensor: ...
+
+    @abstractmethod
+    def _log_prob(self, x: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _score(self, x: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _hessian(self, x: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _third_derivative(self, x: Tensor) -> Tensor: ...
+
+    def _hessian_diag(self, x: Tensor) -> Tensor:
+        return self._hessian(x).diagonal(dim1=1, dim2=2)
+
+
+class Mixture(Law):
+    """The calculus of mixtures, for K components given by l_k and its derivatives."""
+
+    @abstractmethod
+    def _components(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log w_k p_k(x), shape (n, K), and g_k(x), shape (n, K, D)."""
+
+    @abstractmethod
+    def _curvature(self, x: Tensor, r: Tensor) -> Tensor:
+        """Return sum_k r_k grad^2 l_k(x), shape (n, D, D), for r of shape (n, K)."""
+
+    @abstractmethod
+    def _curvature_diag(self, x: Tensor, r: Tensor) -> Tensor:
+        """Return the diagonal of `_curvature`, shape (n, D)."""
+
+    @abstractmethod
+    def _coupling(self, x: Tensor, r: Tensor, d: Tensor) -> Tensor:
+        """Return sum_k r_k (d_k . grad^2 l_k + grad^3 l_k), shape (n, D, D, D)."""
+
+    def responsibilities(self, x: Tensor) -> Tensor:
+        """Return r, shape (n, K), at the points x, shape (n, D), unchecked."""
+        return self._components(x)[0].softmax(-1)
+
+    def deviations(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return r, shape (n, K), and d, shape (n, K, D), at x, shape (n, D), unchecked."""
+        log_joint, g = self._components(x)
+        r = log_joint.softmax(-1)
+        return r, g - r.unsqueeze(1) @ g
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        return self._components(x)[0].logsumexp(-1)
+
+    def _score(self, x: Tensor) -> Tensor:
+        log_joint, g = self._components(x)
+        return (log_joint.softmax(-1).unsqueeze(1) @ g).squeeze(1)
+
+    def _hessian(self, x: Tensor) -> Tensor:
+        r, d = self.deviations(x)
+        return (r.unsqueeze(-1) * d).mT @ d + self._curvature(x, r)
+
+    def _hessian_diag(self, x: Tensor) -> Tensor:
+        r, d = self.deviations(x)
+        return (r.unsqueeze(1) @ d.square()).squeeze(1) + self._curvature_diag(x, r)
+
+    def _third_derivative(self, x: Tensor) -> Tensor:
+        r, d = self.deviations(x)
+        cumulant = torch.einsum("nk,nka,nkb,nkc->nabc", r, d, d, d)
+        return cumulant + self._coupling(x, r, d)

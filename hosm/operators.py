@@ -1,0 +1,300 @@
+r"""Structured symmetric matrices: a diagonal plus a signed low-rank part.
+
+Second-order scores, the residuals of their objectives and the covariances of the posterior are
+
+.. math:: A = \mathrm{diag}(d) + U\,\mathrm{diag}(c)\,U^T, \qquad c \in \{+1, -1\}^k,
+
+with d of shape (\*, D) and U (\*, D, k). The model s2 = diag(alpha) + beta beta^T of Meng, Song,
+Li and Ermon, "Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS
+2021, section 4.1, has c = +1; sums and multiples stay in the form. Only `to_dense`, and where it
+is the cheaper way `eigenpairs` and `function_matvec`, build a D x D matrix. With G = U^T U and
+K = diag(c) + U^T diag(1/d) U (A may be indefinite, and K have no Cholesky factor),
+
+.. math:: \|A\|_F^2 = \sum_i d_i^2 + 2 \sum_i d_i (U c U^T)_{ii} + \sum_{jk} c_j c_k G_{jk}^2,
+          \quad A^{-1} b = b/d - (U/d) K^{-1} U^T (b/d), \quad |\det A| = \prod_i |d_i|\,|\det K|,
+
+and A has n_-(d) + n_+(K) - n_+(c) negative eigenvalues (additivity of inertia, Haynsworth 1968).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["DENSE_SIZE", "DiagonalPlusLowRank"]
+
+DENSE_SIZE = 256  # up to this D a dense eigendecomposition is the faster one
+
+
+class DiagonalPlusLowRank:
+    """The symmetric matrices diag(d) + U diag(c) U^T, one for each index of a batch.
+
+    Args:
+        diag: d, shape (*, D).
+        factor: U, shape (*, D, k); k may be 0.
+        signs: c, shape (k,), each +1 or -1 (not checked); all +1 when omitted.
+
+    Raises:
+        ValueError: if the shapes do not fit each other.
+    """
+
+    __array_ufunc__ = None  # lets `numpy_scalar * A` reach `__rmul__`
+
+    def __init__(self, diag: Tensor, factor: Tensor, signs: Tensor | None = None) -> None:
+        signs = diag.new_ones(factor.shape[-1:]) if signs is None else signs.to(diag)
+        if diag.ndim < 1 or factor.shape[:-1] != diag.shape or signs.shape != factor.shape[-1:]:
+            shapes = ", ".join(str(tuple(part.shape)) for part in (diag, factor, signs))
+            raise ValueError(f"diag, factor, signs are {shapes}; legal: (*, D), (*, D, k), (k,)")
+        self.diag, self.factor, self.signs = diag, factor, signs
+
+    @classmethod
+    def from_diagonal(cls, diag: Tensor) -> DiagonalPlusLowRank:
+        """Return diag(d), of rank 0, for d of shape (*, D)."""
+        return cls(diag, diag.new_zeros(*diag.shape, 0))
+
+    @classmethod
+    def outer(cls, vector: Tensor) -> DiagonalPlusLowRank:
+        """Return u u^T, of rank 1, for u of shape (*, D)."""
+        return cls(torch.zeros_like(vector), vector.unsqueeze(-1))
+
+    @property
+    def rank(self) -> int:
+        """Number k of columns of U."""
+        return self.factor.shape[-1]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(diag={tuple(self.diag.shape)}, rank={self.rank})"
+
+    def __getitem__(self, index: Any) -> DiagonalPlusLowRank:  # noqa: ANN401
+        """Select from the batch dimensions."""
+        return DiagonalPlusLowRank(self.diag[index], self.factor[index], self.signs)
+
+    def to(self, *args: Any, **kwargs: Any) -> DiagonalPlusLowRank:  # noqa: ANN401
+        """Move to a device or dtype, with the arguments of `torch.Tensor.to`."""
+        parts = (self.diag, self.factor, self.signs)
+        return DiagonalPlusLowRank(*(part.to(*args, **kwargs) for part in parts))
+
+    def to_dense(self) -> Tensor:
+        """Return the matrix itself, shape (*, D, D): for tests and for small D."""
+        return torch.diag_embed(self.diag) + (self.factor * self.signs) @ self.factor.mT
+
+    def diagonal(self) -> Tensor:
+        """Return the diagonal of A, shape (*, D)."""
+        return self.diag + self.factor.square() @ self.signs
+
+    def trace(self) -> Tensor:
+        """Return tr A, shape (*)."""
+        return self.diagonal().sum(-1)
+
+    def __add__(self, other: object) -> DiagonalPlusLowRank:
+        if not isinstance(other, DiagonalPlusLowRank):
+            return NotImplemented
+        diag = self.diag + other.diag
+        parts = [part for part in (self, other) if part.rank] or [self]
+        factors = [part.factor.expand(*diag.shape, part.rank) for part in parts]
+        if len(parts) == 1:
+            return DiagonalPlusLowRank(diag, factors[0], parts[0].signs)
+        signs = torch.cat([self.signs, other.signs])
+        return DiagonalPlusLowRank(diag, torch.cat(factors, -1), signs)
+
+    def __neg__(self) -> DiagonalPlusLowRank:
+        return DiagonalPlusLowRank(-self.diag, self.factor, -self.signs)
+
+    def __sub__(self, other: object) -> DiagonalPlusLowRank:
+        return self + (-other) if isinstance(other, DiagonalPlusLowRank) else NotImplemented
+
+    def add_diagonal(self, shift: float | Tensor) -> DiagonalPlusLowRank:
+        """Return A + diag(shift), for a number or a shape that broadcasts to (*, D)."""
+        return DiagonalPlusLowRank(self.diag + shift, self.factor, self.signs)
+
+    def scaled(self, scale: Tensor) -> DiagonalPlusLowRank:
+        """Return s A for s >= 0 of shape () or (*), without a look at its values."""
+        s = scale.unsqueeze(-1)
+        factor = s.sqrt().unsqueeze(-1) * self.factor
+        return DiagonalPlusLowRank(s * self.diag, factor, self.signs)
+
+    def __mul__(self, scale: object) -> DiagonalPlusLowRank:
+        """Return s A, for a number or a tensor of shape () or (*); mixed signs double the rank."""
+        if isinstance(scale, Real):
+            s = float(scale)
+            signs = self.signs if s >= 0 else -self.signs
+            return DiagonalPlusLowRank(s * self.diag, abs(s) ** 0.5 * self.factor, signs)
+        if not isinstance(scale, Tensor):
+            return NotImplemented
+        if (scale >= 0).all():
+            return self.scaled(scale)
+        if (scale < 0).all():
+            return -self.scaled(-scale)
+        tiny = torch.finfo(scale.dtype).tiny  # zero, with a finite gradient of its root
+        return self.scaled(scale.clamp_min(tiny)) - self.scaled((-scale).clamp_min(tiny))
+
+    __rmul__ = __mul__
+
+    def _columns(self, v: Tensor) -> Tensor:
+        """Return a vector (*, D) as (*, D, 1), and a matrix (*, D, m) as it is."""
+        if v.ndim == self.diag.ndim:
+            return v.unsqueeze(-1)
+        if v.ndim != self.diag.ndim + 1:
+            shapes = f"{tuple(v.shape)} beside diag {tuple(self.diag.shape)}"
+            raise ValueError(f"v has shape {shapes}; legal for (*, D) are (*, D), (*, D, m)")
+        return v
+
+    def _like(self, out: Tensor, v: Tensor) -> Tensor:
+        """Return the columns `out` as a vector where v was one."""
+        return out.squeeze(-1) if v.ndim == self.diag.ndim else out
+
+    def __matmul__(self, v: object) -> Tensor:
+        """Return A v. With as many dimensions as d, v is a vector; with one more, a matrix."""
+        if not isinstance(v, Tensor):
+            return NotImplemented
+        w = self._columns(v)
+        rows = (w.mT @ self.factor) * self.signs  # row by row is the fast layout for U
+        return self._like(self.diag.unsqueeze(-1) * w + (rows @ self.factor.mT).mT, v)
+
+    def inner(self, other: DiagonalPlusLowRank) -> Tensor:
+        """Return <A, B> = tr(A B), shape (*), for another operator B of the same size."""
+        low_rank = ((self.factor.mT @ other.factor).square() @ other.signs) @ self.signs
+        mixed = (self.diag * (other.factor.square() @ other.signs)).sum(-1)
+        return (self.diagonal() * other.diag).sum(-1) + mixed + low_rank
+
+    def frobenius_norm_squared(self) -> Tensor:
+        """Return the sum of the squared entries of A, shape (*), in O(D k^2)."""
+        low_rank = ((self.factor.mT @ self.factor).square() @ self.signs) @ self.signs
+        twice = self.diag + 2 * (self.factor.square() @ self.signs)
+        return (self.diag * twice).sum(-1) + low_rank
+
+    def _capacitance(self) -> Tensor:
+        """Return K = diag(c) + U^T diag(1/d) U, shape (*, k, k)."""
+        if (self.diag == 0).any():
+            raise ValueError("diag holds 0; solve and log_determinant take any other value")
+        return torch.diag(self.signs) + self.factor.mT @ (self.factor / self.diag.unsqueeze(-1))
+
+    def solve(self, b: Tensor, *, check: bool = True) -> Tensor:
+        """Return A^-1 b, for b (*, D) or (*, D, m); an error if A is singular or a d is 0."""
+        scaled = self._columns(b) / self.diag.unsqueeze(-1)
+        K, rhs = self._capacitance(), (scaled.mT @ self.factor).mT
+        inner = torch.linalg.solve_ex(K, rhs, check_errors=check).result
+        return self._like(scaled - (inner.mT @ self.factor.mT).mT / self.diag.unsqueeze(-1), b)
+
+    def log_determinant(self) -> Tensor:
+        """Return log det A, shape (*); ValueError unless A > 0 and no entry of d is 0."""
+        values = torch.linalg.eigvalsh(self._capacitance())
+        negative = (self.diag < 0).sum(-1) + (values > 0).sum(-1) - (self.signs > 0).sum()
+        if negative.any():
+            raise ValueError(f"A has {negative.max()} negative eigenvalues; legal is 0 of them")
+        return self.diag.abs().log().sum(-1) + values.abs().log().sum(-1)
+
+    def _spectrum(self) -> tuple[Tensor, Tensor]:
+        """Return l (*, m) and orthonormal P (*, D, m), m = min(D, k): U c U^T = P diag(l) P^T."""
+        basis, upper = torch.linalg.qr(self.factor)
+        values, vectors = torch.linalg.eigh((upper * self.signs) @ upper.mT)
+        return values, basis @ vectors
+
+    def _whitened(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return r, l, P with A = diag(r) (I + P diag(l) P^T) diag(r), for d > 0."""
+        if not (self.diag > 0).all():
+            raise ValueError(f"diag falls to {self.diag.min():g}; a square root needs d > 0")
+        root = self.diag.sqrt()
+        unit = DiagonalPlusLowRank(self.diag, self.factor / root.unsqueeze(-1), self.signs)
+        return root.unsqueeze(-1), *unit._spectrum()
+
+    def square_root_matvec(self, v: Tensor) -> Tensor:
+        """Return S v with S S^T = A, for v (*, D) or (*, D, m); ValueError unless d > 0, A >= 0.
+
+        S = diag(d)^(1/2) (I + P ((1 + l)^(1/2) - 1) P^T) is symmetric only if d is constant.
+        """
+        root, values, basis = self._whitened()
+        if (values < -1 - 1e3 * torch.finfo(values.dtype).eps).any():
+            raise ValueError(f"A / d has eigenvalue {1 + values.min():g}; legal are 0 and above")
+        stretch = (1 + values).clamp_min(0).sqrt().unsqueeze(-2) - 1
+        w = self._columns(v)
+        return self._like(root * (w + (((w.mT @ basis) * stretch) @ basis.mT).mT), v)
+
+    def clip_to_psd(self, floor: float = 1e-6) -> tuple[DiagonalPlusLowRank, Tensor]:
+        """Return A + B > 0 with B >= 0 (0 if not needed), and the clipped share, shape (*).
+
+        Entries of d below `floor` times the mean of |d| are raised to it; then, if c holds -1,
+        eigenvalues of diag(d)^(-1/2) A diag(d)^(-1/2) below `floor`. The share, tr B over
+        tr B + tr(A + B) up to the floor, is for a diagonal A its negative over its absolute part.
+        """
+        tiny = torch.finfo(self.diag.dtype).tiny
+        lowest = (floor * self.diag.abs().mean(-1, keepdim=True)).clamp_min(tiny)
+        out = DiagonalPlusLowRank(self.diag.maximum(lowest), self.factor, self.signs)
+        added = (-self.diag).clamp_min(0).sum(-1)
+        if (self.signs < 0).any():
+            root, values, basis = out._whitened()
+            deficit = (-1 - values).clamp_min(0)
+            added = added + (deficit.unsqueeze(-2) * (root * basis).square()).sum((-2, -1))
+            halves = [values.clamp_min(tiny), (-values).clamp(tiny, 1 - floor)]
+            factor = torch.cat([root * basis * h.sqrt().unsqueeze(-2) for h in halves], -1)
+            one = self.signs.new_ones(values.shape[-1])
+            out = DiagonalPlusLowRank(out.diag, factor, torch.cat([one, -one]))
+        return out, added / (added + out.trace().clamp_min(0))
+
+    def function_matvec(self, function: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
+        """Return f(A) v for v (*, D) or (*, D, m) and a function f of numbers, exactly.
+
+        ValueError unless k = 0, or d is constant within each vector, or D <= `DENSE_SIZE`.
+        """
+        w, d = self._columns(v), self.diag
+        if self.rank == 0 or (d == d[..., :1]).all():
+            values, basis = self._spectrum()
+            change = function(d[..., :1] + values) - function(d[..., :1])
+            out = function(d).unsqueeze(-1) * w
+            return self._like(out + basis @ (change.unsqueeze(-1) * (basis.mT @ w)), v)
+        if d.shape[-1] > DENSE_SIZE:
+            raise ValueError(f"D is {d.shape[-1]}; legal with this diag is up to {DENSE_SIZE}")
+        values, basis = torch.linalg.eigh(self.to_dense())
+        return self._like(basis @ (function(values).unsqueeze(-1) * (basis.mT @ w)), v)
+
+    def eigenpairs(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k largest eigenvalues (*, k), descending, and eigenvectors (*, D, k).
+
+        For large D an iteration finds them, and gradients reach the eigenvalues only.
+        """
+        size = self.diag.shape[-1]
+        if not 1 <= k <= size:
+            raise ValueError(f"k is {k}; legal are 1 to D = {size}")
+        if size <= max(DENSE_SIZE, 4 * k) or k * self.rank**2 > size**2:
+            values, vectors = torch.linalg.eigh(self.to_dense())
+            return values[..., -k:].flip(-1), vectors[..., -k:].flip(-1)
+        with torch.no_grad():
+            vectors = _iterate(self, k)
+        return (vectors * (self @ vectors)).sum(-2), vectors
+
+
+def _ritz(operator: DiagonalPlusLowRank, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k leading Ritz values (*, k) and vectors (*, D, k) in a span (*, D, m)."""
+    basis, _ = torch.linalg.qr(columns)
+    values, vectors = torch.linalg.eigh(basis.mT @ (operator @ basis))
+    return values[..., -k:].flip(-1), basis @ vectors[..., -k:].flip(-1)
+
+
+def _shifted_inverse(operator: DiagonalPlusLowRank, shift: Tensor, v: Tensor) -> Tensor:
+    """Return the direction (*, D) of (A - shift I)^-1 v, for shift (*) and v (*, D)."""
+    gap = operator.diag - shift.unsqueeze(-1)
+    least = torch.finfo(v.dtype).eps * gap.abs().amax(-1, keepdim=True).clamp_min(1e-30)
+    gap = torch.where(gap.abs() <= least, least, gap)
+    out = DiagonalPlusLowRank(gap, operator.factor, operator.signs).solve(v, check=False)
+    return torch.nan_to_num(out / out.norm(dim=-1, keepdim=True))
+
+
+def _iterate(operator: DiagonalPlusLowRank, k: int, guard: int = 4, limit: int = 30) -> Tensor:
+    """Return k leading eigenvectors (*, D, k): Rayleigh-Ritz over Rayleigh quotient steps."""
+    # from U and the coordinates of the largest d, with guard pairs so that none is missed
+    largest = operator.diag.topk(2 * k + 4 * guard, -1).indices
+    start = torch.nn.functional.one_hot(largest, operator.diag.shape[-1]).mT.to(operator.diag)
+    values, vectors = _ritz(operator, torch.cat([operator.factor, start], -1), k + guard)
+    for _ in range(limit):
+        residual = (operator @ vectors - vectors * values.unsqueeze(-2))[..., :k].norm(dim=-2)
+        bound = 50 * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
+        if (residual <= bound).all():
+            break
+        pairs = zip(values.unbind(-1), vectors.unbind(-1), strict=True)
+        inverse = torch.stack([_shifted_inverse(operator, *pair) for pair in pairs], -1)
+        values, vectors = _ritz(operator, torch.cat([vectors, inverse], -1), k + guard)
+    return vectors[..., :k]

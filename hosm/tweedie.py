@@ -1,0 +1,250 @@
+r"""Moments of the posterior from scores of any order, and back.
+
+Let x~ = x + sigma z with z ~ N(0, I), and let s_n = grad^n log q_sigma(x~), a symmetric tensor
+with D^n entries. Tweedie's formula (Meng, Song, Li and Ermon, "Estimating High Order Gradients of
+the Data Distribution by Denoising", NeurIPS 2021, equation 4) gives the mean of x given x~, their
+theorem 1 the second moment, and their theorem 3 moments of any order, through the recursion
+of Lemma 1. It is solved by cumulants: given x~, x has a density proportional to
+p(x) exp(-|x|^2 / 2 sigma^2 + x . x~ / sigma^2), an exponential family with natural parameter
+x~ / sigma^2 and log-normaliser log q_sigma(x~) + |x~|^2 / 2 sigma^2 up to a constant, so that
+
+    kappa_n = sigma^(2n) grad^n (log q_sigma(x~) + |x~|^2 / 2 sigma^2), that is
+    kappa_1 = x~ + sigma^2 s_1,  kappa_2 = sigma^2 I + sigma^4 s_2,
+    kappa_n = sigma^(2n) s_n for n > 2.
+
+With pi over the partitions of the indices {1, .., n} into blocks B,
+
+    E[x_(1) .. x_(n) | x~] = sum_pi prod_(B in pi) kappa_|B|, at the indices of B;
+
+the central moment drops the partitions with a block of one index; and, as the partition with
+one block holds kappa_n alone, moments give back the cumulants and the scores, order by order.
+A covariance being kappa_2, s_2 + I / sigma^2 is positive semi-definite.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from hosm.operators import DiagonalPlusLowRank
+
+__all__ = [
+    "posterior_central_moment",
+    "posterior_covariance",
+    "posterior_cumulants",
+    "posterior_mean",
+    "posterior_moment",
+    "scores_from_moments",
+]
+
+Matrix = TypeVar("Matrix", Tensor, DiagonalPlusLowRank)
+
+
+def _power(sigma: float | Tensor, exponent: int, ndim: int) -> float | Tensor:
+    """Return sigma^exponent; one of shape (n,) gets `ndim` dimensions, to multiply (n, ...)."""
+    if not isinstance(sigma, Tensor):
+        if not sigma > 0:
+            raise ValueError(f"sigma is {sigma}; legal values are positive")
+        return sigma**exponent
+    if sigma.ndim > 1:
+        raise ValueError(f"sigma has shape {tuple(sigma.shape)}; legal are a number, () and (n,)")
+    return (sigma**exponent).reshape(-1, *(1,) * (ndim - 1)) if sigma.ndim else sigma**exponent
+
+
+def _check_orders(name: str, tensors: Sequence[Tensor], x_noisy: Tensor) -> None:
+    """Raise ValueError unless tensor number k, from 1, has shape (n, D, .., D) with k times D."""
+    if x_noisy.ndim != 2 or not len(tensors):
+        raise ValueError(
+            f"x_noisy has shape {tuple(x_noisy.shape)} and {name} has length {len(tensors)}; "
+            "legal are (n, D) and 1 or more"
+        )
+    n, dimension = x_noisy.shape
+    for order, tensor in enumerate(tensors, 1):
+        legal = (n, *(dimension,) * order)
+        if tuple(tensor.shape) != legal:
+            raise ValueError(
+                f"{name}[{order - 1}] has shape {tuple(tensor.shape)} and x_noisy "
+                f"{tuple(x_noisy.shape)}; order {order} needs {legal}"
+            )
+
+
+def _eye(like: Tensor) -> Tensor:
+    """Return I, shape (D, D), for the D, dtype and device of a tensor of shape (*, D)."""
+    return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
+
+
+def posterior_mean(x_noisy: Tensor, s1: Tensor, sigma: float | Tensor) -> Tensor:
+    """Return m = E[x | x~] = x~ + sigma^2 s1, shape (n, D): Tweedie's formula, equation 4.
+
+    Args:
+        x_noisy: noisy points x~, shape (n, D).
+        s1: first-order scores at x~, shape (n, D).
+        sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
+
+    Raises:
+        ValueError: if the shapes differ, or sigma is not positive.
+    """
+    if x_noisy.shape != s1.shape:
+        raise ValueError(
+            f"x_noisy has shape {tuple(x_noisy.shape)} and s1 {tuple(s1.shape)}; legal is one "
+            "shape (n, D) for both"
+        )
+    return x_noisy + _power(sigma, 2, x_noisy.ndim) * s1
+
+
+def posterior_covariance(s2: Matrix, sigma: float | Tensor) -> Matrix:
+    """Return C = Cov[x | x~] = sigma^4 s2 + sigma^2 I, in the form that s2 has (theorem 1).
+
+    Args:
+        s2: second-order scores at x~, shape (n, D, D), or such an operator, which then is not
+            made dense: it needs `diagonal`, a product with numbers, and a sum.
+        sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
+
+    Returns:
+        C, shape (n, D, D); as an operator, of the rank of s2.
+
+    Raises:
+        ValueError: if s2 is not square, or sigma is not positive.
+    """
+    if not isinstance(s2, Tensor):
+        diagonal = torch.ones_like(s2.diagonal())
+        shift = DiagonalPlusLowRank.from_diagonal(diagonal * _power(sigma, 2, diagonal.ndim))
+        return s2 * _power(sigma, 4, 1) + shift
+    if s2.ndim < 2 or s2.shape[-1] != s2.shape[-2]:
+        raise ValueError(f"s2 has shape {tuple(s2.shape)}; legal is (n, D, D)")
+    return _power(sigma, 4, s2.ndim) * s2 + _power(sigma, 2, s2.ndim) * _eye(s2)
+
+
+def posterior_cumulants(
+    x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
+) -> list[Tensor]:
+    """Return the cumulants kappa_1, .., kappa_n of x given x~.
+
+    Args:
+        x_noisy: noisy points x~, shape (n, D).
+        scores: s_1, s_2, .. at x~, shapes (n, D), (n, D, D), ..
+        sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
+
+    Returns:
+        One tensor for each score, of the same shape.
+
+    Raises:
+        ValueError: if shapes do not fit, or sigma is not positive.
+    """
+    _check_orders("scores", scores, x_noisy)
+    cumulants = [_power(sigma, 2 * s.ndim - 2, s.ndim) * s for s in scores]
+    cumulants[0] = x_noisy + cumulants[0]
+    if len(scores) > 1:
+        cumulants[1] = cumulants[1] + _power(sigma, 2, 3) * _eye(x_noisy)
+    return cumulants
+
+
+def _set_partitions(items: str) -> Iterator[list[str]]:
+    """Yield the partitions of the letters of `items` into blocks."""
+    if not items:
+        yield []
+        return
+    for partition in _set_partitions(items[1:]):
+        yield [items[0], *partition]
+        for i, block in enumerate(partition):
+            yield [*partition[:i], items[0] + block, *partition[i + 1 :]]
+
+
+def _partition_sum(
+    order: int, cumulants: Sequence[Tensor], keep: Callable[[list[str]], bool]
+) -> Tensor:
+    """Return the sum over the partitions that pass `keep`, shape (n, D, .., D)."""
+    n, dimension = cumulants[0].shape
+    total = cumulants[0].new_zeros(n, *(dimension,) * order)
+    letters = string.ascii_uppercase[:order]
+    for blocks in filter(keep, _set_partitions(letters)):
+        equation = ",".join("n" + block for block in blocks) + "->n" + letters
+        total = total + torch.einsum(equation, *(cumulants[len(b) - 1] for b in blocks))
+    return total
+
+
+def _moment(
+    order: int,
+    x_noisy: Tensor,
+    scores: Sequence[Tensor],
+    sigma: float | Tensor,
+    keep: Callable[[list[str]], bool],
+) -> Tensor:
+    if not 1 <= order <= min(len(scores), 26):
+        raise ValueError(f"order is {order}; legal with {len(scores)} scores: 1..{len(scores)}")
+    cumulants = posterior_cumulants(x_noisy, scores[:order], sigma)
+    return _partition_sum(order, cumulants, keep)
+
+
+def posterior_moment(
+    order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
+) -> Tensor:
+    """Return E[x (x) .. (x) x | x~], the raw moment f_n of theorem 3.
+
+    Args:
+        order: n, from 1 to the number of scores. The cost is Bell(n) products of D^n entries.
+        x_noisy: noisy points x~, shape (n, D).
+        scores: s_1, s_2, .. at x~, symmetric, shapes (n, D), (n, D, D), ..
+        sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
+
+    Returns:
+        The moment, shape (n, D, .., D) with `order` times D.
+
+    Raises:
+        ValueError: if the order is not legal, shapes do not fit, or sigma is not positive.
+    """
+    return _moment(order, x_noisy, scores, sigma, lambda blocks: True)
+
+
+def posterior_central_moment(
+    order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
+) -> Tensor:
+    """Return E[r (x) .. (x) r | x~] for the residual r = x - E[x | x~].
+
+    Args:
+        order: n, from 1 to the number of scores; the first is 0.
+        x_noisy: noisy points x~, shape (n, D).
+        scores: s_1, s_2, .. at x~, symmetric, shapes (n, D), (n, D, D), ..
+        sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
+
+    Returns:
+        The central moment, shape (n, D, .., D) with `order` times D.
+
+    Raises:
+        ValueError: if the order is not legal, shapes do not fit, or sigma is not positive.
+    """
+    return _moment(order, x_noisy, scores, sigma, lambda blocks: min(map(len, blocks)) > 1)
+
+
+def scores_from_moments(
+    x_noisy: Tensor, moments: Sequence[Tensor], sigma: float | Tensor
+) -> list[Tensor]:
+    """Return the scores s_1, .., s_n of q_sigma, given the raw moments of x given x~.
+
+    The inverse of `posterior_moment`. Orders above 2 subtract nearly equal numbers where the
+    posterior is narrow beside its mean: give moments in float64.
+
+    Args:
+        x_noisy: noisy points x~, shape (n, D).
+        moments: E[x | x~], E[x x^T | x~], .., symmetric, shapes (n, D), (n, D, D), ..
+        sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
+
+    Returns:
+        One score for each moment, of the same shape.
+
+    Raises:
+        ValueError: if shapes do not fit, or sigma is not positive.
+    """
+    _check_orders("moments", moments, x_noisy)
+    cumulants: list[Tensor] = [moments[0]]
+    for order, moment in enumerate(moments[1:], 2):
+        several = _partition_sum(order, cumulants, lambda blocks: len(blocks) > 1)
+        cumulants.append(moment - several)
+    shifted = [cumulants[0] - x_noisy, *cumulants[1:]]
+    if len(moments) > 1:
+        shifted[1] = shifted[1] - _power(sigma, 2, 3) * _eye(x_noisy)
+    return [kappa / _power(sigma, 2 * kappa.ndim - 2, kappa.ndim) for kappa in shifted]

@@ -1,0 +1,251 @@
+r"""The posterior of a clean point given a noisy one: mean, covariance, samples, calibration.
+
+For x~ = x + sigma z, z ~ N(0, I), first- and second-order scores at x~ give the first two
+moments of x given x~ (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data
+Distribution by Denoising", NeurIPS 2021, equation 4, theorem 1 and section 4.3),
+
+.. math:: m = \tilde x + \sigma^2 s_1, \qquad C = \sigma^4 s_2 + \sigma^2 I,
+
+and N(m, C) is the Gaussian approximation of the posterior: exact where the data are Gaussian.
+With s2 = diag + low rank, so is C; its draws are m + U e + d^(1/2) e', with e and e'
+independent standard normal, and its density is that of a
+`torch.distributions.LowRankMultivariateNormal`.
+
+An exact C is positive semi-definite, an estimated one need not be. What is negative is
+clipped, never silently: `clipped_share` is the trace that the clipping adds, tr B, over
+tr B + tr C. Where D <= `DENSE_SIZE` this projects C onto the semi-definite matrices (tr B is
+the sum of the negative eigenvalues); above it, `DiagonalPlusLowRank.clip_to_psd` clips d first,
+and may report a share though C was positive, where U makes up for a negative d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import LowRankMultivariateNormal
+
+from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
+from hosm.tweedie import posterior_covariance, posterior_mean
+
+__all__ = [
+    "Posterior",
+    "Reliability",
+    "direction_z_scores",
+    "leading_directions",
+    "posterior",
+    "reliability",
+]
+
+FLOOR = 1e-6  # smallest eigenvalue that clipping leaves, over the mean absolute one
+
+Model = Callable[[Tensor], tuple[Tensor, Any]]
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The law N(m, C) of x given x~, for each of n noisy points.
+
+    Attributes:
+        mean: m, shape (n, D).
+        covariance: C, positive definite after clipping, n matrices of shape (D, D).
+        clipped_share: share of C that clipping added, shape (n,); 0 where C was kept.
+    """
+
+    mean: Tensor
+    covariance: DiagonalPlusLowRank
+    clipped_share: Tensor
+
+    @property
+    def variance(self) -> Tensor:
+        """Marginal variances, the diagonal of C, shape (n, D)."""
+        return self.covariance.diagonal()
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw from N(m, C).
+
+        Args:
+            n: number of draws for each noisy point.
+            generator: source of the noise, on the device of the mean.
+
+        Returns:
+            The draws, shape (n, batch, D), for a mean of shape (batch, D).
+
+        Raises:
+            ValueError: if n is not positive.
+        """
+        if n < 1:
+            raise ValueError(f"n is {n}; legal are integers from 1")
+        m, C = self.mean, self.covariance
+        sizes = (m.shape[-1],) if _has_negative(C) else (m.shape[-1], C.rank)
+        e = [
+            torch.randn(n, len(m), size, generator=generator, dtype=m.dtype, device=m.device)
+            for size in sizes
+        ]
+        if len(e) == 1:
+            return m + C.square_root_matvec(e[0].movedim(0, -1)).movedim(-1, 0)
+        low_rank = (e[1].movedim(0, 1) @ C.factor.mT).movedim(1, 0)
+        return m + C.diag.sqrt() * e[0] + low_rank
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Return log N(x; m, C).
+
+        Args:
+            x: clean points, shape (n, D) or (*, n, D).
+
+        Returns:
+            Log-densities, shape (n,) or (*, n).
+        """
+        m, C = self.mean, self.covariance
+        if not _has_negative(C):
+            factor = C.factor if C.rank else torch.zeros_like(m).unsqueeze(-1)
+            return LowRankMultivariateNormal(m, factor, C.diag).log_prob(x)
+        offset = x - m
+        columns = offset.movedim(-2, 0).reshape(len(m), -1, m.shape[-1]).mT  # (n, D, *)
+        squared = (columns * C.solve(columns)).sum(-2).mT.reshape(offset.shape[:-1])
+        constant = m.shape[-1] * torch.log(2 * m.new_tensor(torch.pi))
+        return -0.5 * (squared + C.log_determinant() + constant)
+
+
+class Reliability(NamedTuple):
+    """Predicted variance against measured squared error, in bins of equal count.
+
+    Attributes:
+        predicted: mean predicted variance of each bin, ascending, shape (bins,).
+        observed: mean squared error of each bin, shape (bins,).
+        standard_error: standard error of `observed`, for independent entries, shape (bins,).
+        entries: number of entries in each bin, shape (bins,).
+    """
+
+    predicted: Tensor
+    observed: Tensor
+    standard_error: Tensor
+    entries: Tensor
+
+
+@torch.no_grad()
+def posterior(model: Model, x_noisy: Tensor, sigma: float | Tensor) -> Posterior:
+    """Return the Gaussian approximation of the posterior at each noisy point.
+
+    Args:
+        model: from x~ of shape (n, D) to s1 (n, D) and s2, an operator or a dense (n, D, D);
+            a noise-conditional model goes in as `lambda x: model(x, sigma)`.
+        x_noisy: noisy points x~, shape (n, D).
+        sigma: standard deviation of the noise, a number or shape (n,).
+
+    Returns:
+        The law N(m, C), with what was clipped.
+    """
+    s1, s2 = model(x_noisy)
+    covariance, share = _positive(posterior_covariance(s2, sigma))
+    return Posterior(posterior_mean(x_noisy, s1, sigma), covariance, share)
+
+
+def _has_negative(covariance: DiagonalPlusLowRank) -> bool:
+    return bool((covariance.signs < 0).any())
+
+
+def _positive(covariance: DiagonalPlusLowRank | Tensor) -> tuple[DiagonalPlusLowRank, Tensor]:
+    """Return a positive definite operator near a covariance, and the clipped share (n,)."""
+    if isinstance(covariance, Tensor):
+        return _project(covariance)
+    if not _has_negative(covariance) and bool((covariance.diag > 0).all()):
+        return covariance, covariance.diag.new_zeros(covariance.diag.shape[:-1])
+    if covariance.diag.shape[-1] <= DENSE_SIZE:
+        return _project(covariance.to_dense())
+    return covariance.clip_to_psd(FLOOR)
+
+
+def _project(dense: Tensor) -> tuple[DiagonalPlusLowRank, Tensor]:
+    """Return the projection of (n, D, D) as least * I + U U^T, and the clipped share (n,)."""
+    values, vectors = torch.linalg.eigh(dense)
+    total = values.abs().sum(-1, keepdim=True)
+    least = values[..., :1].maximum(FLOOR * total / dense.shape[-1])
+    least = least.clamp_min(torch.finfo(dense.dtype).tiny)
+    factor = vectors * (values - least).clamp_min(0).sqrt().unsqueeze(-2)
+    rounding = torch.finfo(dense.dtype).eps * total  # such a negative value is a zero
+    negative = torch.where(values < -rounding, -values, 0.0).sum(-1)
+    operator = DiagonalPlusLowRank(least.expand(values.shape), factor)
+    return operator, negative / total.squeeze(-1).clamp_min(torch.finfo(dense.dtype).tiny)
+
+
+def leading_directions(covariance: DiagonalPlusLowRank, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k leading eigenpairs of each covariance, without a D x D matrix for large D.
+
+    Args:
+        covariance: n matrices of shape (D, D).
+        k: number of pairs, 1 to D.
+
+    Returns:
+        Eigenvalues in descending order, shape (n, k), and directions of unit length, shape
+        (n, D, k), each with its largest entry positive.
+
+    Raises:
+        ValueError: if k is out of range.
+    """
+    values, directions = covariance.eigenpairs(k)
+    largest = directions.abs().argmax(-2, keepdim=True)
+    return values, directions * directions.gather(-2, largest).sign()
+
+
+def direction_z_scores(law: Posterior, x: Tensor, k: int) -> Tensor:
+    """Return v_j . (x - m) / lambda_j^(1/2) along the k leading directions of C.
+
+    Of mean 0 and variance 1 over the data, direction by direction, if m and C are right.
+
+    Args:
+        law: the posterior at n noisy points.
+        x: the clean points, shape (n, D).
+        k: number of directions, 1 to D.
+
+    Returns:
+        The z-scores, shape (n, k).
+
+    Raises:
+        ValueError: if x and the mean differ in shape, or k is out of range.
+    """
+    if x.shape != law.mean.shape:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} and the mean {tuple(law.mean.shape)}; "
+            "legal is one shape (n, D) for both"
+        )
+    values, directions = leading_directions(law.covariance, k)
+    return (directions.mT @ (x - law.mean).unsqueeze(-1)).squeeze(-1) / values.sqrt()
+
+
+def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 10) -> Reliability:
+    """Tabulate the squared error against the variance that was predicted for it.
+
+    Entries are sorted by predicted variance into bins of equal count (within one). Where the
+    variances are right, `observed` equals `predicted` in each bin, up to its standard error.
+
+    Args:
+        predicted_variance: variances of any shape, for example (n, D).
+        squared_error: (x - m)^2, of the same shape.
+        bins: number of bins, at most one for each two entries.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: if the shapes differ, or `bins` is out of range.
+    """
+    if predicted_variance.shape != squared_error.shape:
+        raise ValueError(
+            f"predicted_variance has shape {tuple(predicted_variance.shape)} and squared_error "
+            f"{tuple(squared_error.shape)}; legal is one shape for both"
+        )
+    if not 1 <= bins <= predicted_variance.numel() // 2:
+        raise ValueError(f"bins is {bins}; legal are 1 to {predicted_variance.numel() // 2}")
+    order = predicted_variance.flatten().argsort(stable=True)
+    variances = predicted_variance.flatten()[order].double().tensor_split(bins)
+    errors = squared_error.flatten()[order].double().tensor_split(bins)
+    return Reliability(
+        torch.stack([part.mean() for part in variances]),
+        torch.stack([part.mean() for part in errors]),
+        torch.stack([part.std() / len(part) ** 0.5 for part in errors]),
+        torch.tensor([len(part) for part in errors]),
+    )

@@ -1,0 +1,35 @@
+"""Stage `accuracy`: table 1, errors of s2 and of autodiff beside the floor and the constant."""
+
+import sys
+
+import pandas as pd
+
+from hosm.experiment import accuracy as table
+from hosm.experiment import datasets
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage, write_csv, write_json
+
+
+def accuracy() -> None:
+    """Write data/results/accuracy/table1.csv and the headline metrics."""
+    with open_stage("accuracy") as (params, run, _):
+        trials = pd.read_csv(PROJECT / "data" / "results" / "sweep" / "trials.csv")
+        rows = table.table1(trials)
+        for name in params.sweep.datasets:
+            data = datasets.load(PROJECT / "data" / "prepared" / name)
+            diagonal = params.sweep.models[name].get("rank") == 0
+            train = data.train[: params.accuracy.constant_points]
+            test = data.test[: params.sweep.test_points]
+            ranks = () if diagonal else params.sweep.ranks
+            known = table.reference_rows(name, train, test, diagonal, ranks)
+            rows = pd.concat([rows, known], ignore_index=True)
+        path = PROJECT / "data" / "results" / "accuracy" / "table1.csv"
+        write_csv(rows, path)
+        numbers = table.headline(rows)
+        write_json(numbers, PROJECT / "reports" / "metrics" / "accuracy.json")
+        run.log_metrics(numbers)
+        run.log_artifact(path)
+
+
+if __name__ == "__main__":
+    main(accuracy, *sys.argv[1:])

@@ -1,0 +1,30 @@
+"""Stage `report`: tables, figures, the page, and the README's results."""
+
+import sys
+
+from hosm.experiment import figures, page, tables
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage
+
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+
+
+def report() -> None:
+    """Write reports/tables, reports/figures, reports/index.html and the README's table."""
+    with open_stage("report") as (params, run, _):
+        results = tables.load_results(PROJECT)
+        reports = PROJECT / "reports"
+        tables.write_all(results, reports / "tables")
+        pictures = figures.write_all(results, reports / "figures")
+        facts = page.facts(PROJECT, params.profile, params)
+        page.write(results, pictures, facts, reports / "index.html")
+        readme, block = PROJECT / "README.md", tables.readme_block(results, facts)
+        text = tables.replace_between_markers(readme.read_text(), BEGIN, END, block)
+        readme.write_text(text)
+        run.log_artifact(reports / "tables", "tables")
+        run.log_artifact(reports / "figures", "figures")
+        run.log_artifact(reports / "index.html")
+
+
+if __name__ == "__main__":
+    main(report, *sys.argv[1:])

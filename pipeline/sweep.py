@@ -1,0 +1,44 @@
+"""Stage `sweep`: Ray Tune over sigma x rank x target x seed, one tidy CSV."""
+
+import sys
+from typing import Any
+
+from hosm.experiment import cluster, datasets, search
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage, storage_path, write_csv
+
+
+def sweep() -> None:
+    """Write data/results/sweep/trials.csv, a row for each trial."""
+    with open_stage("sweep") as (params, run, tracker):
+        names = params.sweep.datasets
+        data = {name: datasets.load(PROJECT / "data" / "prepared" / name) for name in names}
+        arrays: dict[str, dict[str, Any]] = {
+            name: {
+                "train": part.train,
+                "validation": part.validation,
+                "test": part.test,
+                "std": part.card["std"],
+            }
+            for name, part in data.items()
+        }
+        hashes = {name: part.card["sha256"] for name, part in data.items()}
+        run.log_params(params.sweep.model_dump(exclude={"models"}))
+        run.set_tags({f"data_hash_{name}": value for name, value in hashes.items()})
+        inputs = search.SweepInputs(arrays, params.sweep, params.cluster, storage_path("sweep"))
+        key = f"sweep-{cluster.key_of(params.sweep.model_dump(), hashes)}"
+
+        def tell(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
+            name = "-".join(str(value) for value in cell.values())
+            numbers = {key: metrics[key] for key in search.MEASURED if key in metrics}
+            tracker.finished_child(run, name, cell, numbers, {"stage": "sweep"}, status)
+
+        with cluster.connect(params.cluster):
+            trials = search.run_sweep(inputs, key, tell)
+        path = PROJECT / "data" / "results" / "sweep" / "trials.csv"
+        write_csv(trials, path)
+        run.log_artifact(path)
+
+
+if __name__ == "__main__":
+    main(sweep, *sys.argv[1:])

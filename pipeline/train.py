@@ -1,0 +1,42 @@
+"""Stage `train`: joint training of s1 and s2 by Ray Train."""
+
+import sys
+
+import pandas as pd
+
+from hosm.experiment import cluster, datasets, models
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage, storage_path, write_csv, write_json
+
+
+def train(name: str) -> None:
+    """Write data/models/<name> and the training curves.
+
+    Args:
+        name: a section of `train` in params.yaml, which is also the data set.
+    """
+    with open_stage("train", name) as (params, run, _):
+        data = datasets.load(PROJECT / "data" / "prepared" / name)
+        spec, shape, std = params.train[name], data.card["shape"], data.card["std"]
+        run.log_params({**spec.model_dump(), **params.cluster.model_dump()})
+        run.set_tags({"data_hash": data.card["sha256"]})
+        task = cluster.TrainingTask.of(data, spec, shape, std)
+        with cluster.connect(params.cluster):
+            address = (run.uri, run.run_id)
+            storage = storage_path("train")
+            result = cluster.train_on_cluster(task, params.cluster, storage, tracking=address)
+        folder = PROJECT / "data" / "models" / name
+        facts = {"data": name, "data_sha256": data.card["sha256"], "best_step": result.best_step}
+        models.save_model(result.weights, spec, shape, std, folder, **facts)
+        curves = PROJECT / "data" / "results" / "training" / f"{name}.csv"
+        write_csv(pd.DataFrame(result.history), curves)
+        numbers = {k: v for k, v in result.metrics.items() if k.startswith("validation")}
+        numbers |= {"steps": result.step, "best_step": result.best_step}
+        write_json(numbers, PROJECT / "reports" / "metrics" / f"train-{name}.json")
+        run.log_metrics(numbers)
+        run.log_artifact(folder, "model")
+        run.log_artifact(curves)
+
+
+if __name__ == "__main__":
+    main(train, *sys.argv[1:])

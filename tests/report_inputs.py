@@ -1,0 +1,275 @@
+"""Small made-up results, laid out as the stages write them, for the tests of the report."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+PARAMS = Path(__file__).parents[1] / "params.yaml"
+SIDE = 8
+MODELS = ("mnist5k", "ring6", "two-modes")
+NAN = float("nan")
+OBJECTIVES = {"moment": (10.9, 8.1, 7.2), "residual": (8.9, 7.3, 4.1), "jacobian": (7.4, 5.6, 2.1)}
+FLOORS = {15: 7.04, 20: 5.28, 30: 1.76}
+PAPER = {15: (6.91, 0.078), 20: (5.07, 0.047), 30: (2.05, 0.544)}
+
+
+def _row(dataset, method, rank, mean, error=NAN, paper=(NAN, NAN), seconds=NAN, seeds=2, **other):
+    return {
+        "dataset": dataset,
+        "regime": "streaming",
+        "sigma": 0.05,
+        "method": method,
+        "rank": rank,
+        "mean": mean,
+        "seeds": seeds,
+        "standard_error": error,
+        "seconds": seconds,
+        "steps": 2500.0,
+        "paper": paper[0],
+        "paper_deviation": paper[1],
+        **other,
+    }
+
+
+def accuracy() -> pd.DataFrame:
+    rows = [
+        _row("gaussian100", "autodiff, DSM", 0, 31.4, 0.82, (43.76, 0.001), 21.0),
+        _row("gaussian100", "autodiff, DSM-VR", 0, 6.52, 0.05, (9.39, 0.015), 24.5),
+        _row("logistic50", "autodiff, DSM", 0, 19.3, 0.4, seconds=30.0),
+        _row("logistic50", "autodiff, DSM-VR", 0, 8.1, 0.2, (26.13, 0.53), 33.0),
+    ]
+    for objective, errors in OBJECTIVES.items():
+        for (rank, floor), error in zip(FLOORS.items(), errors, strict=True):
+            paper = PAPER[rank] if objective == "moment" else (NAN, NAN)
+            joint = f"autodiff, joint {objective}"
+            rows += [
+                _row("gaussian100", joint, rank, 6.6 + floor / 50, 0.06, seconds=80.0),
+                _row("gaussian100", f"s2, {objective}", rank, error, 0.031, paper, 80.0),
+            ]
+    for objective, error in (("moment", 20.2), ("residual", 13.1), ("jacobian", 7.8)):
+        paper = (18.50, 0.25) if objective == "moment" else (NAN, NAN)
+        rows += [
+            _row("logistic50", f"autodiff, joint {objective}", 0, 8.4, 0.3, seconds=60.0),
+            _row("logistic50", f"s2, {objective}", 0, error, 0.25, paper, 60.0),
+        ]
+    none = {"seeds": NAN, "steps": NAN, "regime": NAN, "sigma": NAN}
+    rows += [
+        _row("gaussian100", "floor, best diag + rank r", rank, floor, **none)
+        for rank, floor in FLOORS.items()
+    ]
+    rows += [
+        _row("gaussian100", "constant predictor", 0, 2e-9, **none),
+        _row("logistic50", "constant predictor", 0, 17.8, **none),
+    ]
+    return pd.DataFrame(rows)
+
+
+def trials() -> pd.DataFrame:
+    rows = []
+    for dataset, ranks in (("gaussian100", FLOORS), ("logistic50", (0,))):
+        cells = [(target, rank) for target in OBJECTIVES for rank in ranks]
+        for target, rank in [*cells, ("dsm", 0), ("dsm-vr", 0)]:
+            for seed in (0, 1):
+                first = {"dsm": 3.1, "dsm-vr": 0.52, "moment": 0.61}.get(target, 0.53)
+                second = NAN if target.startswith("dsm") else 7.5 + 0.1 * seed
+                key = (dataset, "streaming", 0.05, target, rank, seed)
+                rows.append([*key, second, 6.6, first + 0.01 * seed, 19900.0, 8.1, 2500, 2500, 80])
+    names = "dataset regime sigma target rank seed s2_error autodiff_error s1_error"
+    names += " validation_dsm validation_second steps best_step seconds"
+    return pd.DataFrame(rows, columns=names.split())
+
+
+def speed() -> pd.DataFrame:
+    """One network at D = 100 with every row timed, one at D = 784 scaled from 49 rows."""
+    rows = []
+    times = {
+        ("mlp", 100, 100): (0.3e-3, 12e-3, 3e-3, 4e-3, {20: 0.5e-3, 50: 0.6e-3, 200: 1.5e-3}),
+        ("unet", 784, 49): (40e-3, 25.2, 9.1, 13.0, {20: 42e-3, 50: 45e-3, 200: 63e-3}),
+    }
+    paper = {("mlp", "loop"): 32.1e-3, ("mlp", 20): 380e-6, ("mlp", 50): 377e-6}
+    paper |= {("mlp", 200): 546e-6, ("unet", "loop"): 34.6, ("unet", 20): 67.9e-3}
+    for (network, dimension, timed), (s1, loop, reverse, forward, second) in times.items():
+        entries = [
+            ("s1", 0, s1, NAN, dimension),
+            ("autodiff loop", 0, loop, paper[network, "loop"], timed),
+            ("autodiff reverse, chunked", 0, reverse, NAN, timed),
+            ("autodiff forward, chunked", 0, forward, NAN, timed),
+        ]
+        for rank, seconds in second.items():
+            entries.append(("s2", rank, seconds, paper.get((network, rank), NAN), dimension))
+            if rank <= dimension:
+                joint = ("s1 and s2, shared trunk", rank, 1.1 * seconds, NAN, dimension)
+                entries.append(joint)
+        rows += [
+            {
+                "dimension": dimension,
+                "batch": 10,
+                "backbone": network,
+                "method": method,
+                "rank": rank,
+                "seconds": seconds,
+                "seconds_low": 0.9 * seconds,
+                "seconds_high": 1.25 * seconds,
+                "repeats": 7,
+                "paper_seconds": published,
+                "rows_timed": rows_timed,
+                "parameters": 58_888,
+            }
+            for method, rank, seconds, published, rows_timed in entries
+        ]
+    return pd.DataFrame(rows).assign(threads=2)
+
+
+def _measured(nice, bulk, distance, finite=1.0):
+    return {
+        "ess_nice": nice,
+        "ess_bulk": bulk,
+        "r_hat": 1.01,
+        "kolmogorov": distance,
+        "variance_ratio": 1.2,
+        "finite_share": finite,
+        "seconds_per_iteration": 2e-4,
+        "ess_bulk_per_second": bulk / 2,
+    }
+
+
+def mixing() -> pd.DataFrame:
+    """On ring6 the paper's Langevin step is within the bound, its Ozaki step is not."""
+    rows = []
+    for target in ("two-modes", "ring6"):
+        for scores in ("exact", "learned"):
+            kinds = [("langevin", "tuned", 1.0, 31.0, 1480.0, 0.06)]
+            kinds += [("ozaki", "tuned", 0.5, 24.0, 1125.0, 0.04)]
+            if target == "ring6":
+                kinds += [("langevin", "paper's step", 0.5, 21.9, 1010.0, 0.05)]
+                kinds += [("ozaki", "paper's step", 5.0, 28.1, 2250.0, 0.31)]
+            for method, setting, step, nice, bulk, distance in kinds:
+                paper = {"langevin": 21.81, "ozaki": 28.89}[method]
+                rows.append(
+                    {
+                        "target": target,
+                        "scores": scores,
+                        "method": method,
+                        "setting": setting,
+                        "step_size": step,
+                        **_measured(nice, bulk, distance),
+                        "within_bound": distance <= 0.1,
+                        "tuning_within_bound": True,
+                        "paper_ess": paper if target == "ring6" else NAN,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def tuning() -> pd.DataFrame:
+    rows = []
+    for target in ("two-modes", "ring6"):
+        for scores in ("exact", "learned"):
+            for method in ("langevin", "ozaki"):
+                for step in (0.25, 0.5, 1.0, 2.0):
+                    common = {"target": target, "scores": scores, "method": method}
+                    measured = _measured(20 * step, 900 * step, 0.05 * step + 0.01)
+                    rows.append({**common, "step_size": step, **measured})
+    diverged = {"target": "ring6", "scores": "exact", "method": "ozaki", "step_size": 5.0}
+    return pd.DataFrame([*rows, {**diverged, **_measured(NAN, NAN, 1.0, 0.2)}])
+
+
+def curves() -> pd.DataFrame:
+    rows = [
+        (target, scores, method, t, min(0.8, 2 / t**0.5))
+        for target in ("two-modes", "ring6")
+        for scores in ("exact", "learned")
+        for method in ("langevin", "ozaki")
+        for t in (1, 10, 100, 1000)
+    ]
+    return pd.DataFrame(rows, columns="target scores method iterations kolmogorov".split())
+
+
+def draws(generator: np.random.Generator) -> dict[str, np.ndarray]:
+    methods = ("langevin", "ozaki", "exact draws")
+    return {
+        f"{target}|{scores}|{method}": generator.normal(size=(200, 2))
+        for target in ("two-modes", "ring6")
+        for scores in ("exact", "learned")
+        for method in methods
+    }
+
+
+def reliability() -> pd.DataFrame:
+    predicted = np.geomspace(1e-5, 0.1, 10)
+    frame = pd.DataFrame({"predicted": predicted, "observed": 1.2 * predicted})
+    return frame.assign(standard_error=0.02 * predicted, entries=31_360)
+
+
+def numbers() -> dict[str, float]:
+    return {
+        "error_per_pixel": 0.0083,
+        "predicted_variance_per_pixel": 0.0079,
+        "correlation": 0.73,
+        "nll_low_rank": -1605.0,
+        "nll_diagonal": -1568.0,
+        "nll_isotropic": -766.0,
+        "edge_variance": 0.031,
+        "background_variance": 0.0024,
+    }
+
+
+def pictures(generator: np.random.Generator, side: int = SIDE) -> dict[str, np.ndarray]:
+    pixels = side * side
+    clean = generator.uniform(size=(4, pixels))
+    directions = np.linalg.qr(generator.normal(size=(4, pixels, 5)))[0]
+    variance = generator.uniform(0.01, 0.1, size=(4, pixels))
+    return {
+        "clean": clean,
+        "noisy": clean + 0.5 * generator.normal(size=clean.shape),
+        "mean": clean,
+        "variance": variance,
+        "squared_error": 1.1 * variance,
+        "eigenvalues": np.tile(np.linspace(0.5, 0.1, 5), (4, 1)),
+        "directions": directions,
+    }
+
+
+def losses() -> pd.DataFrame:
+    step = np.arange(100, 501, 100)
+    falling = 5.0 + 100 / step
+    return pd.DataFrame(
+        {
+            "step": step,
+            "train_dsm": falling,
+            "train_second": -falling,
+            "validation_dsm": falling + 0.1,
+            "validation_second": -falling + 0.1,
+        }
+    )
+
+
+def write_inputs(root: Path) -> Path:
+    """Write params.yaml, data/prepared and data/results below `root`; return `root`."""
+    generator, folder = np.random.default_rng(0), root / "data" / "results"
+    frames = {
+        "sweep/trials": trials(),
+        "accuracy/table1": accuracy(),
+        "speed/table2": speed(),
+        "mixing/table3": mixing(),
+        "mixing/tuning": tuning(),
+        "mixing/curves": curves(),
+        "uncertainty/reliability": reliability(),
+        **{f"training/{model}": losses() for model in MODELS},
+    }
+    for name, frame in frames.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    np.savez_compressed(folder / "mixing" / "samples.npz", **draws(generator))
+    np.savez_compressed(folder / "uncertainty" / "pictures.npz", **pictures(generator))
+    card = {"shape": [1, SIDE, SIDE], "settings": {"sigma": 0.5, "rank": 5}}
+    (folder / "uncertainty" / "numbers.json").write_text(json.dumps(numbers()))
+    (folder / "uncertainty" / "card.json").write_text(json.dumps(card))
+    prepared = root / "data" / "prepared" / "gaussian100"
+    prepared.mkdir(parents=True)
+    (prepared / "card.json").write_text(json.dumps({"name": "gaussian100", "sha256": "ab" * 32}))
+    shutil.copy(PARAMS, root / "params.yaml")
+    return root

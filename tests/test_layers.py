@@ -1,0 +1,92 @@
+"""The structure: imports go one way, files and functions stay small, public names are documented."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ALLOWED = {  # module -> what of ours it may import
+    **{name: set() for name in ("noise", "operators", "networks", "unet", "metrics", "laws")},
+    "distributions": {"laws"},
+    "energies": {"laws", "distributions"},
+    "tweedie": {"operators"},
+    "scores": {"noise", "operators", "networks"},
+    "objectives": {"noise", "operators", "scores"},
+    "uncertainty": {"operators", "tweedie"},
+    "samplers": {"operators"},
+    "training": {"noise", "objectives", "scores"},
+}
+TOOLS = {"ray.train": "cluster", "ray.tune": "search", "mlflow": "tracking"}
+FILES = sorted([*ROOT.glob("hosm/**/*.py"), *ROOT.glob("pipeline/*.py")])
+IDS = [str(path.relative_to(ROOT)) for path in FILES]
+
+
+def imports(path):
+    """Every dotted name that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def ours(path):
+    """Modules of hosm above experiment/ that a file imports."""
+    names = {name.split(".")[1] for name in imports(path) if name.startswith("hosm.")}
+    return {name for name in names if (ROOT / "hosm" / f"{name}.py").exists()}
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in ROOT.glob("hosm/*.py")))
+def test_library_modules_import_only_what_stands_below_them(module):
+    if module == "__init__":
+        return
+    path = ROOT / "hosm" / f"{module}.py"
+    assert ours(path) <= ALLOWED[module]
+    assert not any(name.startswith(("hosm.experiment", "pipeline")) for name in imports(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_each_tool_has_one_importer(path):
+    for tool, owner in TOOLS.items():
+        if any(name == tool or name.startswith(f"{tool}.") for name in imports(path)):
+            assert path.stem == owner and path.parent.name == "experiment"
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_no_stage_imports_a_stage_and_nothing_imports_one(path):
+    assert not any(name.startswith("pipeline.") for name in imports(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_files_and_functions_fit_their_budgets(path):
+    text = path.read_text()
+    assert text.count("\n") <= (60 if path.parent.name == "pipeline" else 300)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno + 1 <= 60, node.name
+            inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+            assert not inner, f"{node.name} imports"
+        assert not (isinstance(node, ast.ExceptHandler) and node.type is None)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name != "__init__.py"], ids=str)
+def test_modules_say_what_they_export(path):
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree)
+    if path.parent.name == "pipeline":
+        return
+    names = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    ]
+    defined = {getattr(node, "name", "") for node in tree.body} | {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    assert set(ast.literal_eval(names[0])) <= defined

@@ -1,0 +1,39 @@
+"""Backbones: shapes, sizes, illegal settings."""
+
+import pytest
+import torch
+
+from hosm.networks import MLP, parameter_count
+from hosm.unet import UNet
+
+
+def test_mlp_has_the_papers_three_layers():
+    net = MLP(100, 1, width=128)
+    assert parameter_count(net) == 100 * 128 + 128 + 128 * 128 + 128 + 128 * 100 + 100
+    assert net(torch.zeros(7, 100)).shape == (7, 1, 100)
+
+
+def test_mlp_acts_on_each_point_alone():
+    net, x = MLP(3, 2, width=8), torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(net(x)[2:4], net(x[2:4]))
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 8, 3), (3, 0, 8, 3), (3, 1, 0, 3), (3, 1, 8, 1)])
+def test_mlp_names_illegal_sizes(sizes):
+    with pytest.raises(ValueError, match="must be at least"):
+        MLP(*sizes)
+
+
+def test_unet_maps_flat_images_channel_by_channel():
+    net = UNet((3, 8, 8), 2, (8, 8, 8)).eval()
+    x = torch.randn(2, 192, generator=torch.Generator().manual_seed(0))
+    out = net(x)
+    assert out.shape == (2, 2, 192)
+    torch.testing.assert_close(net(x[1:]), out[1:], rtol=1e-4, atol=1e-5)
+
+
+def test_unet_names_illegal_shapes():
+    with pytest.raises(ValueError, match="divisible by 4, got 9 x 8"):
+        UNet((1, 9, 8), 1)
+    with pytest.raises(ValueError, match="multiples of 8"):
+        UNet((1, 8, 8), 1, (8, 8, 12))

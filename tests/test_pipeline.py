@@ -1,0 +1,83 @@
+"""dvc.yaml against the code: stage <-> file, params keys exist, deps cover the imports."""
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+def body(stage):
+    return stage.get("do", stage)
+
+
+def direct(path):
+    """Files of the project that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            names |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
+    files = {f"{name.replace('.', '/')}.py" for name in names if name.startswith("hosm")}
+    return {file for file in files if (ROOT / file).exists()}
+
+
+def closure(path):
+    """A file and everything of the project that it imports, directly or not."""
+    seen, todo = set(), [path]
+    while todo:
+        file = todo.pop()
+        if file not in seen:
+            seen.add(file)
+            todo += direct(file)
+    return seen
+
+
+def test_every_stage_has_its_file_and_every_file_its_stage():
+    files = {path.stem for path in (ROOT / "pipeline").glob("*.py")} - {"__init__"}
+    assert set(GRAPH) == files
+    for name, stage in GRAPH.items():
+        assert body(stage)["cmd"].startswith(f"python -m pipeline.{name}")
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_deps_are_exactly_the_code_that_a_stage_runs(name):
+    deps = {dep for dep in body(GRAPH[name])["deps"] if dep.endswith(".py")}
+    assert deps == closure(f"pipeline/{name}.py")
+
+
+@pytest.mark.parametrize("name", GRAPH)
+def test_params_exist_and_include_the_profile(name):
+    stage = GRAPH[name]
+    keys = body(stage)["params"]
+    assert "profile" in keys
+    for item in stage.get("foreach", [None]):
+        for key in keys:
+            value = PARAMS
+            for part in key.replace("${item}", str(item)).split("."):
+                value = value[part]
+
+
+def test_the_swept_datasets_are_prepared():
+    assert set(PARAMS["sweep"]["datasets"]) <= set(GRAPH["prepare"]["foreach"])
+    assert set(GRAPH["train"]["foreach"]) == set(PARAMS["train"]) - {"common"}
+
+
+def test_every_computing_stage_has_a_cached_output():
+    """A clone holds the committed reports but must still compute what they are made of."""
+    for name, stage in GRAPH.items():
+        outs = body(stage).get("outs", [])
+        if name != "report":
+            assert any(isinstance(out, str) for out in outs), name
+
+
+def test_git_ignores_what_runs_write():
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert {"/data/", "/runs/", ".venv/"} <= set(ignored)

@@ -1,0 +1,159 @@
+"""The plain loop: order and noise by key, shards, early stopping, resume, checkpoints."""
+
+import math
+
+import pytest
+import torch
+
+from hosm import training
+from hosm.networks import MLP
+from hosm.scores import ScoreModel
+from hosm.training import Settings, Shard, fit, load_checkpoint, save_checkpoint
+
+DATA = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+VALIDATION = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
+
+
+def settings(**changes):
+    base = {"sigma": 0.5, "batch_size": 16, "max_steps": 40, "validate_every": 10, "seed": 5}
+    return Settings(**{**base, **changes})
+
+
+def model(rank=1):
+    torch.manual_seed(2)
+    return ScoreModel(MLP(3, 2 + rank, width=16), sigma=0.5, rank=rank)
+
+
+def run(net=None, **options):
+    chosen = options.pop("settings", settings())
+    return fit(net or model(), chosen, lambda epoch: DATA, VALIDATION, **options)
+
+
+@pytest.mark.parametrize("target", ["jacobian", "residual", "moment", "dsm"])
+def test_training_lowers_the_validation_loss(target):
+    chosen = settings(target=target, max_steps=200, validate_every=5, learning_rate=1e-2)
+    validation = torch.randn(1000, 3, generator=torch.Generator().manual_seed(7))
+    draw = torch.Generator().manual_seed(3)
+    fresh = lambda epoch: torch.randn(64, 3, generator=draw)  # noqa: E731
+    history = fit(model(), chosen, fresh, validation).history
+    assert history[-1]["validation_dsm"] < history[0]["validation_dsm"] - 0.1
+
+
+def test_each_epoch_visits_every_sample_once_with_fresh_noise():
+    source = training.batches(lambda epoch: DATA, settings(), Shard(), 0)
+    epochs = [[next(source) for _ in range(4)] for _ in range(2)]
+    orders = []
+    for epoch in epochs:
+        x = torch.cat([part[0] for part in epoch])
+        assert torch.equal(x.sort(0).values, DATA.sort(0).values)
+        orders.append(x)
+    assert not torch.equal(*orders)
+    noise = [torch.cat([part[1] for part in epoch]) for epoch in epochs]
+    assert not torch.equal(noise[0].sort(0).values, noise[1].sort(0).values)
+
+
+def test_shards_partition_the_global_batch_with_the_same_noise():
+    whole = next(training.batches(lambda epoch: DATA, settings(), Shard(), 3))
+    parts = [next(training.batches(lambda e: DATA, settings(), Shard(r, 2), 3)) for r in range(2)]
+    for full, *halves in zip(whole, *parts, strict=True):
+        assert torch.equal(full[0::2], halves[0]) and torch.equal(full[1::2], halves[1])
+
+
+def test_streaming_asks_for_each_epoch_once():
+    asked = []
+
+    def points(epoch):
+        asked.append(epoch)
+        return DATA + epoch
+
+    source = training.batches(points, settings(), Shard(), 0)
+    for _ in range(9):
+        next(source)
+    assert sorted(set(asked)) == [0, 1, 2]
+
+
+def test_resumed_run_ends_bit_for_bit_like_the_uninterrupted_one(tmp_path):
+    whole, states = run(), []
+    run(report=lambda progress: states.append(progress.state()) if progress.step == 20 else None)
+    save_checkpoint(states[0], tmp_path / "state.pt")
+    torch.manual_seed(99)
+    again = run(model(), state=load_checkpoint(tmp_path / "state.pt"))
+    assert again.history == whole.history
+    for name, value in whole.weights.items():
+        assert torch.equal(again.weights[name], value)
+
+
+def test_early_stopping_keeps_the_best_average():
+    chosen = settings(max_steps=2000, learning_rate=0.05, patience=2, validate_every=20)
+    small = DATA[:16]
+    result = fit(model(), chosen, lambda epoch: small, VALIDATION)
+    losses = [entry["validation_dsm"] for entry in result.history]
+    assert result.step < 2000
+    assert result.metrics["validation_dsm"] == min(losses)
+    assert result.best_step == result.history[losses.index(min(losses))]["step"]
+
+
+def test_second_order_share_sees_part_of_the_batch_and_dsm_all_of_it():
+    x, z, v = next(training.batches(lambda epoch: DATA, settings(), Shard(), 0))
+    net = model().double()
+    x, z, v = x.double(), z.double(), v.double()
+    whole = training.JointObjective(net, settings())(x, z, v)
+    part = training.JointObjective(net, settings(second_order_share=0.25))(x, z, v)
+    first = training.JointObjective(net, settings())(x[:4], z[:4], v[:4])
+    torch.testing.assert_close(part.first, whole.first)
+    torch.testing.assert_close(part.second, first.second)
+
+
+def test_validation_is_the_mean_over_points_however_they_are_split():
+    objective = training.JointObjective(model(), settings())
+    whole = training.validate(objective, VALIDATION, settings(), Shard())
+    halves = [training.validate(objective, VALIDATION, settings(), Shard(r, 2)) for r in range(2)]
+    torch.testing.assert_close(whole, halves[0] + halves[1], rtol=1e-6, atol=1e-6)
+    assert whole[2] == len(VALIDATION)
+
+
+def test_divergence_is_an_error_not_a_result():
+    with pytest.raises(FloatingPointError, match="diverged at step"):
+        run(settings=settings(learning_rate=1e30, target="moment"))
+
+
+def test_schedule_warms_up_and_ends_at_zero():
+    factor = training._schedule(settings(warmup_steps=10))
+    assert factor(0) == 0.1 and factor(9) == 1.0
+    assert factor(25) == pytest.approx(0.5) and factor(40) == pytest.approx(0.0)
+
+
+def test_torn_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "state.pt"
+    save_checkpoint({"step": 1}, path)
+    assert load_checkpoint(path)["step"] == 1
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(ValueError, match="damaged"):
+        load_checkpoint(path)
+    assert [p.name for p in tmp_path.iterdir() if p.suffix == ".tmp"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma": 0.0}, "sigma"),
+        ({"sigma": math.inf}, "sigma"),
+        ({"target": "best"}, "target must be one of"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"second_order_share": 0.0}, r"\(0, 1\], got 0.0"),
+    ],
+)
+def test_illegal_settings_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        settings(**change)
+
+
+def test_data_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match="exceeds the 64 points"):
+        run(settings=settings(batch_size=65))
+    with pytest.raises(ValueError, match="not divisible by 3"):
+        run(shard=Shard(0, 3))
+    with pytest.raises(ValueError, match=r"0\.\.1, got 2"):
+        Shard(2, 2)
+    with pytest.raises(ValueError, match="validation points must be finite"):
+        fit(model(), settings(), lambda epoch: DATA, VALIDATION * math.nan)
