@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import Self
 
 import torch
@@ -32,13 +33,14 @@ __all__ = ["CHUNK", "Law", "Mixture", "check_positive", "checked", "placements",
 CHUNK = 2**21  # numbers in the largest temporary tensor; small enough to stay near the cache
 
 
-def checked(name: str, tensor: Tensor, *shape: int | str) -> Tensor:
+def checked(name: str, tensor: Tensor, *shape: int | str, finite: bool = True) -> Tensor:
     """Return `tensor` if it is floating-point, not empty, finite, and of the right shape.
 
     Args:
         name: what messages call it.
         tensor: the tensor in question, any shape.
         shape: its legal shape, with a letter for each size that is free.
+        finite: whether its values must be finite.
 
     Raises:
         ValueError: if it is not.
@@ -51,10 +53,10 @@ def checked(name: str, tensor: Tensor, *shape: int | str) -> Tensor:
         legal = ", ".join(map(str, shape))
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}; legal is ({legal}), not empty")
     try:
-        finite = bool(torch.isfinite(tensor).all())
+        legal_values = not finite or bool(torch.isfinite(tensor).all())
     except RuntimeError:  # inside torch.func.vmap no value can be read
         return tensor
-    if not finite:
+    if not legal_values:
         wrong = tensor[~torch.isfinite(tensor)][0].item()
         raise ValueError(f"{name} holds {wrong}; legal values are finite")
     return tensor
@@ -100,6 +102,7 @@ class Law(ABC):
     mean: Tensor
     variance: Tensor
     terms = 0  # components that a point is compared with; sets the size of chunks
+    strict = True  # whether points that are not finite are refused
 
     def __init__(self, dimension: int, *parameters: Tensor | float) -> None:
         self.dimension, self.parameters = dimension, parameters
@@ -115,6 +118,16 @@ class Law(ABC):
             parameters = [p.to(target) if isinstance(p, Tensor) else p for p in parameters]
         build: Callable[..., Self] = type(self)
         return build(*parameters)
+
+    def tolerant(self) -> Self:
+        """Return the same law, which takes points that are not finite: for chains that diverge.
+
+        What it returns at them has no meaning; at other points nothing changes. The laws that
+        `to` and `smoothed` return are strict again.
+        """
+        law = copy(self)
+        law.strict = False
+        return law
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """Return independent draws, shape (n, D).
@@ -173,7 +186,7 @@ class Law(ABC):
             function: maps points, shape (m, D), to a tensor of shape (m, *).
             width: what it needs at a point, in multiples of terms * D numbers.
         """
-        checked("x", x, "n", self.dimension)
+        checked("x", x, "n", self.dimension, finite=self.strict)
         if x.dtype != self.dtype:
             raise ValueError(f"x has dtype {x.dtype}; legal is the law's, {self.dtype}")
         rows = max(1, CHUNK // max(1, self.terms * self.dimension * width))

@@ -32,11 +32,19 @@ from torch import Tensor
 from hosm.noise import check_sigma, standard_normal
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import jacobian_vector_product
+from hosm.targets import (
+    Scores,
+    VarianceReduction,
+    dsm_value,
+    jacobian,
+    moment,
+    residual,
+    stencil,
+)
 
 __all__ = ["Terms", "dsm", "joint", "joint_terms", "second_order"]
 
 Target = Literal["moment", "residual", "jacobian"]
-VarianceReduction = Literal["control", "antithetic"] | None
 ScoreFunction = Callable[[Tensor], Tensor]
 Model = Callable[[Tensor], tuple[Tensor, DiagonalPlusLowRank]]
 
@@ -51,13 +59,6 @@ class Terms(NamedTuple):
     second: Tensor
 
 
-class _Scores(NamedTuple):
-    """s1 and s2 at one point of the stencil x + sigma z, x - sigma z, x."""
-
-    s1: Tensor
-    s2: DiagonalPlusLowRank
-
-
 def _check(x: Tensor, z: Tensor, variance_reduction: VarianceReduction) -> None:
     if x.ndim != 2 or len(x) == 0 or not x.is_floating_point():
         raise ValueError(f"x must be floating, shape (n >= 1, D); got {x.dtype} {tuple(x.shape)}")
@@ -66,28 +67,6 @@ def _check(x: Tensor, z: Tensor, variance_reduction: VarianceReduction) -> None:
     if variance_reduction not in VARIANCE_REDUCTIONS:
         legal = ", ".join(map(str, VARIANCE_REDUCTIONS))
         raise ValueError(f"variance_reduction must be one of {legal}; got {variance_reduction!r}")
-
-
-def _stencil(x: Tensor, sigma: float, z: Tensor, reduction: VarianceReduction) -> list[Tensor]:
-    """Return the points where scores are needed: x_noisy first, then what the reduction adds."""
-    if reduction == "control":
-        return [x + sigma * z, x]
-    if reduction == "antithetic":
-        return [x + sigma * z, x - sigma * z, x]
-    return [x + sigma * z]
-
-
-# First order ---------------------------------------------------------------------------------
-
-
-def _dsm_value(s1: list[Tensor], z: Tensor, sigma: float, reduction: VarianceReduction) -> Tensor:
-    """Evaluate DSM, for each sample, from s1 on the stencil."""
-    z = z / sigma
-    if reduction == "antithetic":
-        plus, minus = s1[:2]
-        return (plus.square().sum(1) + minus.square().sum(1)) / 4 + (z * (plus - minus)).sum(1) / 2
-    drift = s1[0] - s1[1] if reduction == "control" else s1[0]
-    return s1[0].square().sum(1) / 2 + (z * drift).sum(1)
 
 
 def dsm(
@@ -118,90 +97,9 @@ def dsm(
     """
     sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
     _check(x, z, variance_reduction)
-    points = _stencil(x, sigma, z, variance_reduction)[:2]
+    points = stencil(x, sigma, z, variance_reduction)[:2]
     s1 = list(score_function(torch.cat(points)).split(len(x)))
-    return _dsm_value(s1, z, sigma, variance_reduction).mean()
-
-
-# Second order --------------------------------------------------------------------------------
-#
-# The diagonal versions replace every matrix by its diagonal, which the functions below see as an
-# operator without factor: no second set of formulas is needed.
-
-
-def _project(matrix: DiagonalPlusLowRank, diagonal: bool) -> DiagonalPlusLowRank:
-    """Return the matrix, or the part of it that a diagonal objective looks at."""
-    return DiagonalPlusLowRank.from_diagonal(matrix.diagonal()) if diagonal else matrix
-
-
-def _quadratic(matrix: DiagonalPlusLowRank, v: Tensor) -> Tensor:
-    """Return v^T A v for each sample."""
-    return (v * (matrix @ v)).sum(-1)
-
-
-def _noise_inner(matrix: DiagonalPlusLowRank, z: Tensor) -> Tensor:
-    """Return <I - z z^T, A> = tr A - z^T A z for each sample; its mean over z is zero."""
-    return matrix.trace() - _quadratic(matrix, z)
-
-
-def _combine(even: list[Tensor], odd: list[Tensor], reduction: VarianceReduction) -> Tensor:
-    """Combine a target's terms over the stencil.
-
-    `odd` holds the terms whose mean over z vanishes at the clean point, already multiplied by
-    their power of 1 / sigma; subtracting that value leaves the mean and removes the noise.
-    """
-    if reduction == "antithetic":
-        return (even[0] + even[1] + odd[0] + odd[1]) / 2 - odd[2]
-    if reduction == "control":
-        return even[0] + odd[0] - odd[1]
-    return even[0] + odd[0]
-
-
-def _signs(reduction: VarianceReduction) -> tuple[int, ...]:
-    """Return the sign of z in the terms that each point of the stencil contributes.
-
-    At the clean point `control` subtracts what stands at x + sigma z; under `antithetic` its
-    parts for +z and -z cancel.
-    """
-    return {"antithetic": (1, -1, 0), "control": (1, 1)}.get(reduction or "", (1,))
-
-
-def _noisy(reduction: VarianceReduction) -> int:
-    """Return how many points of the stencil are noisy; they come first."""
-    return 2 if reduction == "antithetic" else 1
-
-
-def _moment(
-    scores: list[_Scores], z: Tensor, sigma: float, reduction: VarianceReduction, diagonal: bool
-) -> Tensor:
-    """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample."""
-    psi = [_project(s2 + DiagonalPlusLowRank.outer(s1), diagonal) for s1, s2 in scores]
-    norms = [matrix.frobenius_norm_squared() for matrix in psi[: _noisy(reduction)]]
-    noise = [2 * _noise_inner(matrix, z) / sigma**2 for matrix in psi]
-    return _combine(norms, noise, reduction)
-
-
-def _residual(
-    scores: list[_Scores], z: Tensor, sigma: float, reduction: VarianceReduction, diagonal: bool
-) -> Tensor:
-    """Expand || S + I / sigma^2 - u u^T ||^2 with u = s + z / sigma, for each sample."""
-    even, odd = [], []
-    for (s1, s2), sign in zip(scores, _signs(reduction), strict=True):
-        matrix, s = _project(s2, diagonal), s1.detach()
-        noise = 2 * _noise_inner(matrix, z) / sigma**2
-        if sign:
-            image = matrix @ s
-            noise = noise - (4 * sign / sigma) * (z * image).sum(-1)
-            if len(even) < _noisy(reduction):
-                even.append(matrix.frobenius_norm_squared() - 2 * (s * image).sum(-1))
-        odd.append(noise)
-    return _combine(even, odd, reduction)
-
-
-def _jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool) -> Tensor:
-    """Evaluate || (s2 - J) v ||^2, or || alpha - v * (J v) ||^2, for each sample."""
-    error = s2.diagonal() - v * product if diagonal else s2 @ v - product
-    return error.square().sum(1)
+    return dsm_value(s1, z, sigma, variance_reduction).mean()
 
 
 def rademacher(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -224,9 +122,9 @@ def _jacobian_terms(
     score_function = getattr(model, "score", lambda x: model(x)[0])
     s1, s2 = model(points[0])
     others = [score_function(point) for point in points[1:2]]
-    first = _dsm_value([s1, *others], z, sigma, reduction)
+    first = dsm_value([s1, *others], z, sigma, reduction)
     product = jacobian_vector_product(score_function, points[0], v, step, value=s1)
-    return Terms(first.mean(), _jacobian(s2, v, product, diagonal).mean())
+    return Terms(first.mean(), jacobian(s2, v, product, diagonal).mean())
 
 
 def joint_terms(
@@ -265,17 +163,16 @@ def joint_terms(
     sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
     v = rademacher(x, generator) if v is None and target == "jacobian" else v
     _check(x, z, variance_reduction)
-    size, points = len(x), _stencil(x, sigma, z, variance_reduction)
+    size, points = len(x), stencil(x, sigma, z, variance_reduction)
     if v is not None and target == "jacobian":
         return _jacobian_terms(model, points, sigma, variance_reduction, diagonal, z, v, jvp_step)
     s1, s2 = model(torch.cat(points))
     parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
     scores = [
-        _Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs))
-        for first, diag, factor in parts
+        Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs)) for first, diag, factor in parts
     ]
-    first = _dsm_value([point.s1 for point in scores], z, sigma, variance_reduction)
-    expand = _residual if target == "residual" else _moment
+    first = dsm_value([point.s1 for point in scores], z, sigma, variance_reduction)
+    expand = residual if target == "residual" else moment
     second = expand(scores, z, sigma, variance_reduction, diagonal)
     return Terms(first.mean(), second.mean())
 

@@ -75,8 +75,9 @@ class ScoreModel(nn.Module):
         data_std: float = 1.0,
     ) -> None:
         super().__init__()
-        if rank < 0 or rank > trunk.dimension:
-            raise ValueError(f"rank must lie in 0..{trunk.dimension}, got {rank}")
+        self.dimension = int(trunk.dimension)  # type: ignore[arg-type]
+        if not 0 <= rank <= self.dimension:
+            raise ValueError(f"rank must lie in 0..{self.dimension}, got {rank}")
         if parametrisation not in ("score", "denoiser"):
             raise ValueError(f"parametrisation must be score or denoiser, got {parametrisation!r}")
         if psd and parametrisation != "denoiser":
@@ -86,11 +87,6 @@ class ScoreModel(nn.Module):
         self.trunk, self.second = trunk, second
         self.sigma, self.rank, self.psd = check_sigma(sigma), rank, psd
         self.parametrisation, self.data_std = parametrisation, data_std
-
-    @property
-    def dimension(self) -> int:
-        """Coordinates D of a point."""
-        return int(self.trunk.dimension)
 
     def _check(self, x_noisy: Tensor, sigma: float | None) -> None:
         if x_noisy.ndim != 2 or x_noisy.shape[1] != self.dimension:
@@ -200,7 +196,7 @@ def autodiff_hessian(
         raise ValueError(f"x must have shape (n, D), got {tuple(x.shape)}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
-    _, pullback = torch.func.vjp(score_function, x)
+    pullback = torch.func.vjp(score_function, x)[1]
     basis = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     rows = torch.func.vmap(
         lambda e: pullback(e.expand_as(x))[0], out_dims=1, chunk_size=chunk_size
@@ -229,7 +225,7 @@ def hutchinson_diagonal(
     """
     if probes < 1:
         raise ValueError(f"probes must be at least 1, got {probes}")
-    _, pullback = torch.func.vjp(score_function, x)
+    pullback = torch.func.vjp(score_function, x)[1]
     total = torch.zeros_like(x)
     for _ in range(probes):
         v = torch.randint(0, 2, x.shape, generator=generator, device=x.device).to(x.dtype) * 2 - 1

@@ -12,13 +12,9 @@ therefore continues as if it had never stopped.
 """
 
 import copy
-import hashlib
 import math
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,17 +22,15 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from hosm import noise
+from hosm.batches import Points, Shard, batches
 from hosm.objectives import TARGETS, Target, Terms, VarianceReduction, dsm, joint_terms
 
 __all__ = [
     "JointObjective",
     "Progress",
     "Settings",
-    "Shard",
     "TrainingResult",
     "fit",
-    "load_checkpoint",
-    "save_checkpoint",
 ]
 
 STATEFUL = ("objective", "averaged", "optimizer", "scheduler")
@@ -56,8 +50,7 @@ class Settings:
         gamma: weight of DSM beside the second-order term.
         second_order_share: share of each batch that the second-order term is evaluated on.
         jvp_step: step of the difference for J v; None for exact forward mode.
-        learning_rate: peak learning rate of Adam.
-        warmup_steps: steps of linear warm-up before the cosine decay.
+        learning_rate: of Adam in its first step; it decays to zero along a cosine.
         batch_size: size of the global batch, over all workers.
         max_steps: optimiser steps.
         ema_decay: decay of the averaged weights; smaller in the first steps.
@@ -75,7 +68,6 @@ class Settings:
     second_order_share: float = 1.0
     jvp_step: float | None = None
     learning_rate: float = 2e-3
-    warmup_steps: int = 0
     batch_size: int = 128
     max_steps: int = 4000
     ema_decay: float = 0.999
@@ -100,23 +92,22 @@ class Settings:
 class JointObjective(nn.Module):
     """The model and its loss in one forward pass, so that DDP can wrap both."""
 
+    model: Any
+
     def __init__(self, model: nn.Module, settings: Settings) -> None:
         super().__init__()
         self.model, self.settings = model, settings
 
     def forward(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
         """Return the terms at clean points x, noise z and signs v, each of shape (n, D)."""
-        count = 0 if self.settings.target == "dsm" else self._second_order_count(len(x))
-        parts = []
+        share = 0 if self.settings.target == "dsm" else self.settings.second_order_share
+        count, parts = math.ceil(share * len(x)), []
         if count:
             parts.append((count, self._joint(x[:count], z[:count], v[:count])))
         if count < len(x):
             parts.append((len(x) - count, self._first(x[count:], z[count:])))
-        first = sum(size * terms.first for size, terms in parts) / len(x)
+        first = torch.stack([size * terms.first for size, terms in parts]).sum() / len(x)
         return Terms(first, parts[0][1].second)
-
-    def _second_order_count(self, size: int) -> int:
-        return max(1, round(self.settings.second_order_share * size))
 
     def _first(self, x: Tensor, z: Tensor) -> Terms:
         s = self.settings
@@ -126,22 +117,8 @@ class JointObjective(nn.Module):
     def _joint(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
         s = self.settings
         target: Target = s.target  # type: ignore[assignment]
-        options = {"z": z, "v": v, "jvp_step": s.jvp_step}
-        return joint_terms(
-            self.model, x, s.sigma, target, s.variance_reduction, s.diagonal, **options
-        )
-
-
-@dataclass(frozen=True)
-class Shard:
-    """This worker's place: `rank` of `workers`."""
-
-    rank: int = 0
-    workers: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rank < self.workers:
-            raise ValueError(f"rank must lie in 0..{self.workers - 1}, got {self.rank}")
+        options = (s.sigma, target, s.variance_reduction, s.diagonal)
+        return joint_terms(self.model, x, *options, z=z, v=v, jvp_step=s.jvp_step)
 
 
 @dataclass
@@ -167,39 +144,6 @@ class TrainingResult:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-Points = Callable[[int], Tensor]
-"""Epoch -> that epoch's clean points, shape (N, D): fresh draws or always the same data."""
-
-
-def batches(
-    points: Points, settings: Settings, shard: Shard, start: int
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield this worker's part (x, z, v) of each global batch from step `start` on.
-
-    Raises:
-        ValueError: the global batch does not divide over the workers or exceeds the data.
-    """
-    if settings.batch_size % shard.workers:
-        raise ValueError(f"batch_size {settings.batch_size} is not divisible by {shard.workers}")
-    seed, step, epoch, data = settings.seed, start, -1, torch.empty(0)
-    while True:
-        size = len(data) if epoch >= 0 else len(points(0))
-        per_epoch = size // settings.batch_size
-        if per_epoch < 1:
-            raise ValueError(f"batch_size {settings.batch_size} exceeds the {size} points")
-        if step // per_epoch != epoch:
-            epoch = step // per_epoch
-            data = points(epoch)
-            order = noise.keyed_permutation(len(data), seed=seed, epoch=epoch)
-        first = (step % per_epoch) * settings.batch_size
-        index = order[first + shard.rank : first + settings.batch_size : shard.workers]
-        index = index.to(data.device)
-        keys = {"seed": seed, "epoch": epoch, "dtype": data.dtype}
-        z = noise.keyed_normal(index, data.shape[1], **keys)
-        yield data[index], z, noise.keyed_rademacher(index, data.shape[1], **keys)
-        step += 1
-
-
 def validate(objective: nn.Module, x: Tensor, settings: Settings, shard: Shard) -> Tensor:
     """Return (sum of DSM, sum of second-order loss, count) over this worker's validation points.
 
@@ -207,7 +151,7 @@ def validate(objective: nn.Module, x: Tensor, settings: Settings, shard: Shard) 
     """
     totals = torch.zeros(3, dtype=torch.float64, device=x.device)
     index = torch.arange(shard.rank, len(x), shard.workers, device=x.device)
-    keys = {"seed": settings.seed, "epoch": VALIDATION_EPOCH, "dtype": x.dtype}
+    keys: dict[str, Any] = {"seed": settings.seed, "epoch": VALIDATION_EPOCH, "dtype": x.dtype}
     with torch.no_grad():
         for block in index.split(settings.batch_size):
             z = noise.keyed_normal(block, x.shape[1], **keys)
@@ -221,22 +165,15 @@ def _average(decay: float) -> Callable[..., None]:
     """Return the EMA update; the decay grows from .1 so that the first steps are forgotten."""
 
     def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
-        steps = int(count)
-        torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + steps) / (10 + steps)))
+        early = (1 + int(count)) / (10 + int(count))
+        torch._foreach_lerp_(averaged, current, 1 - min(decay, early))
 
     return update
 
 
 def _schedule(settings: Settings) -> Callable[[int], float]:
-    """Return the factor of the learning rate at a step: linear warm-up, then cosine to zero."""
-
-    def factor(step: int) -> float:
-        if step < settings.warmup_steps:
-            return (step + 1) / settings.warmup_steps
-        share = (step - settings.warmup_steps) / max(1, settings.max_steps - settings.warmup_steps)
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
-
-    return factor
+    """Return step -> factor of the learning rate: half a cosine, from one to zero."""
+    return lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / settings.max_steps)))
 
 
 class _Run:
@@ -256,7 +193,8 @@ class _Run:
         self.history: list[dict[str, float]] = []
 
     def _weights(self) -> dict[str, Tensor]:
-        state = self.averaged.module.model.state_dict()
+        averaged: Any = self.averaged.module
+        state = averaged.model.state_dict()
         return {name: value.detach().clone() for name, value in state.items()}
 
     def update(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
@@ -340,7 +278,7 @@ def fit(
     if state is not None:
         run.resume(state)
     running = torch.zeros(2, dtype=torch.float64, device=validation.device)
-    source = batches(points, settings, shard, run.step)
+    source = batches(points, settings.batch_size, settings.seed, shard, run.step)
     while not run.finished:
         terms = run.update(*next(source))
         running += torch.stack(terms).detach()
@@ -356,36 +294,3 @@ def fit(
     return TrainingResult(
         run.best["weights"], run.step, run.best["step"], run.best["metrics"], run.history
     )
-
-
-def save_checkpoint(state: dict[str, Any], path: Path) -> None:
-    """Write a training state atomically, with its checksum beside it.
-
-    Args:
-        state: what `Progress.state()` returned.
-        path: the file; `path` + `.sha256` holds the checksum.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            torch.save(state, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        digest = hashlib.sha256(Path(temporary).read_bytes()).hexdigest()
-        path.with_name(path.name + ".sha256").write_text(digest + "\n")
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a training state; nothing in the file is executed.
-
-    Raises:
-        ValueError: the checksum does not match.
-    """
-    expected = path.with_name(path.name + ".sha256").read_text().strip()
-    if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise ValueError(f"checkpoint {path} is damaged: its checksum does not match")
-    return torch.load(path, map_location="cpu", weights_only=True)

@@ -7,6 +7,7 @@ group normalisation and SiLU over three resolutions, in place of the paper's NCS
 """
 
 import math
+from typing import Any
 
 import torch
 from diffusers import UNet2DModel
@@ -39,7 +40,7 @@ class UNet(nn.Module):
         if any(width % 8 for width in channels):
             raise ValueError(f"channels must be multiples of 8, got {channels}")
         self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
-        self.network = UNet2DModel(
+        self.network: Any = UNet2DModel(
             sample_size=shape[1:],
             in_channels=shape[0],
             out_channels=shape[0] * outputs,

@@ -1,6 +1,7 @@
 """Stage `mixing`: table 3, ESS of Langevin and Ozaki sampling at a stated bias."""
 
 import sys
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,8 @@ def mixing(*targets: str) -> None:
     folder = PROJECT / "data" / "results" / "mixing"
     with open_stage("mixing") as (params, run, _):
         run.log_params(params.mixing.model_dump())
-        parts = {"table3": [], "tuning": [], "curves": []}
-        samples = {}
+        parts: dict[str, list[Any]] = {"table3": [], "tuning": [], "curves": []}
+        samples: dict[str, Any] = {}
         for target in targets:
             model = load_model(PROJECT / "data" / "models" / target)[0]
             for scores in (study.exact_scores(target), study.learned_scores(model)):

@@ -4,6 +4,7 @@ import sys
 
 from hosm.experiment import datasets
 from hosm.experiment.process import PROJECT, main
+from hosm.experiment.readers import IMAGES, SPLITS
 from hosm.experiment.stage import open_stage
 
 
@@ -15,13 +16,14 @@ def prepare(name: str) -> None:
     """
     with open_stage("prepare", name) as (params, run, _):
         settings = params.prepare
+        sizes = {split: getattr(settings, f"{split}_points") for split in SPLITS}
+        if name in IMAGES:  # as many as there are
+            sizes = {split: min(size, IMAGES[name].sizes[split]) for split, size in sizes.items()}
         data = datasets.prepare(
             name,
-            train_points=settings.train_points,
-            validation_points=settings.validation_points,
-            test_points=settings.test_points,
             seed=settings.seed,
             folder=settings.folder or None,
+            **{f"{split}_points": size for split, size in sizes.items()},
         )
         folder = PROJECT / "data" / "prepared" / name
         datasets.save(data, folder)

@@ -33,7 +33,7 @@ def sweep() -> None:
             numbers = {key: metrics[key] for key in search.MEASURED if key in metrics}
             tracker.finished_child(run, name, cell, numbers, {"stage": "sweep"}, status)
 
-        with cluster.connect(params.cluster):
+        with cluster.connect(params.cluster, echo=False):
             trials = search.run_sweep(inputs, key, tell)
         path = PROJECT / "data" / "results" / "sweep" / "trials.csv"
         write_csv(trials, path)

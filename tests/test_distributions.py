@@ -426,6 +426,25 @@ def test_illegal_points_are_refused(make, change, message):
         law.sample(0)
 
 
+@every_law
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e300])
+def test_a_tolerant_law_goes_on_where_a_chain_has_diverged(make, bad):
+    law = make()
+    x = points(law)
+    x[2] = bad
+    fine = [0, 1, 3, 4, 5]
+    tolerant = law.tolerant()
+    for name in ("score", "hessian"):
+        near = getattr(tolerant, name)(x)[fine]
+        torch.testing.assert_close(near, getattr(law, name)(x[fine]), rtol=1e-12, atol=1e-12)
+    if bad != 1e300:
+        assert not tolerant.score(x)[2].isfinite().any()
+        with pytest.raises(ValueError, match="legal values are finite"):
+            law.score(x)
+        with pytest.raises(ValueError, match="legal values are finite"):
+            tolerant.to(DOUBLE).score(x)
+
+
 def test_weights_are_scaled_to_sum_one():
     weights = torch.tensor([0.3, 0.70005], dtype=DOUBLE)
     law = LogisticMixture(weights, draw(2, 1), 1.0)

@@ -20,7 +20,8 @@ import torch
 from mlflow import MlflowClient
 
 from hosm.experiment import tracking
-from hosm.experiment.tracking import RunLogger, open_tracker, standard_tags
+from hosm.experiment.labels import standard_tags
+from hosm.experiment.tracking import RunLogger, open_tracker
 
 PROJECT = Path(__file__).parents[1]
 AWAY = "http://127.0.0.1:9"

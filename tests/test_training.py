@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from hosm import training
+from hosm.batches import Shard, batches
+from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.networks import MLP
 from hosm.scores import ScoreModel
-from hosm.training import Settings, Shard, fit, load_checkpoint, save_checkpoint
+from hosm.training import Settings, fit
 
 DATA = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
 VALIDATION = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
@@ -40,7 +42,7 @@ def test_training_lowers_the_validation_loss(target):
 
 
 def test_each_epoch_visits_every_sample_once_with_fresh_noise():
-    source = training.batches(lambda epoch: DATA, settings(), Shard(), 0)
+    source = batches(lambda epoch: DATA, 16, 5, Shard(), 0)
     epochs = [[next(source) for _ in range(4)] for _ in range(2)]
     orders = []
     for epoch in epochs:
@@ -53,8 +55,8 @@ def test_each_epoch_visits_every_sample_once_with_fresh_noise():
 
 
 def test_shards_partition_the_global_batch_with_the_same_noise():
-    whole = next(training.batches(lambda epoch: DATA, settings(), Shard(), 3))
-    parts = [next(training.batches(lambda e: DATA, settings(), Shard(r, 2), 3)) for r in range(2)]
+    whole = next(batches(lambda epoch: DATA, 16, 5, Shard(), 3))
+    parts = [next(batches(lambda e: DATA, 16, 5, Shard(r, 2), 3)) for r in range(2)]
     for full, *halves in zip(whole, *parts, strict=True):
         assert torch.equal(full[0::2], halves[0]) and torch.equal(full[1::2], halves[1])
 
@@ -66,7 +68,7 @@ def test_streaming_asks_for_each_epoch_once():
         asked.append(epoch)
         return DATA + epoch
 
-    source = training.batches(points, settings(), Shard(), 0)
+    source = batches(points, 16, 5, Shard(), 0)
     for _ in range(9):
         next(source)
     assert sorted(set(asked)) == [0, 1, 2]
@@ -94,7 +96,7 @@ def test_early_stopping_keeps_the_best_average():
 
 
 def test_second_order_share_sees_part_of_the_batch_and_dsm_all_of_it():
-    x, z, v = next(training.batches(lambda epoch: DATA, settings(), Shard(), 0))
+    x, z, v = next(batches(lambda epoch: DATA, 16, 5, Shard(), 0))
     net = model().double()
     x, z, v = x.double(), z.double(), v.double()
     whole = training.JointObjective(net, settings())(x, z, v)
@@ -117,10 +119,9 @@ def test_divergence_is_an_error_not_a_result():
         run(settings=settings(learning_rate=1e30, target="moment"))
 
 
-def test_schedule_warms_up_and_ends_at_zero():
-    factor = training._schedule(settings(warmup_steps=10))
-    assert factor(0) == 0.1 and factor(9) == 1.0
-    assert factor(25) == pytest.approx(0.5) and factor(40) == pytest.approx(0.0)
+def test_schedule_falls_from_one_to_zero():
+    factor = training._schedule(settings())
+    assert [factor(step) for step in (0, 20, 40)] == pytest.approx([1.0, 0.5, 0.0])
 
 
 def test_torn_checkpoint_is_refused(tmp_path):

@@ -51,7 +51,7 @@ def model_errors(
         test: clean test points, shape (n, D).
         diagonal: compare diagonals only.
     """
-    exact, x = law(dataset), torch.as_tensor(test)
+    exact, x = law(dataset), torch.tensor(test)
     truth = exact.hessian_diag if diagonal else exact.hessian
 
     def autodiff(part: Tensor) -> Tensor:
@@ -74,10 +74,10 @@ def constant_error(dataset: str, train: np.ndarray, test: np.ndarray, diagonal: 
     """Return the error of the best constant: the mean Hessian over training points."""
     exact = law(dataset)
     truth = exact.hessian_diag if diagonal else exact.hessian
-    points = torch.as_tensor(train)
+    points = torch.tensor(train)
     parts = [truth(part).sum(0) for part in points.split(BLOCK)]
     mean = torch.stack(parts).sum(0) / len(points)
-    x = torch.as_tensor(test)
+    x = torch.tensor(test)
     return _mean_error(lambda part: mean.expand(len(part), *mean.shape), truth, x)
 
 
@@ -175,7 +175,7 @@ def table1(sweep: pd.DataFrame) -> pd.DataFrame:
     table["seconds"] = groups["seconds"].mean().to_numpy()
     table["steps"] = groups["steps"].mean().to_numpy()
 
-    def paper(row: dict[str, Any]) -> tuple[float, float]:
+    def paper(row: dict[Any, Any]) -> tuple[float, float]:
         values = PAPER.get((row["dataset"], row["method"], row["rank"]), {})
         return values.get(row["sigma"], (np.nan, np.nan))
 

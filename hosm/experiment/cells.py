@@ -23,7 +23,7 @@ MARK = "**"
 def number(value: float, digits: int = 3) -> str:
     """Return a value with so many significant digits; a dash where there is none."""
     if not math.isfinite(value):
-        return DASH
+        return DASH if math.isnan(value) else "∞"
     if value == 0:
         return "0"
     magnitude = math.floor(math.log10(abs(value)))

@@ -7,11 +7,12 @@ many. Data travel by reference through Ray's object store, so no worker needs th
 
 import hashlib
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +25,19 @@ from ray.train.torch import TorchTrainer
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hosm.experiment.datasets import DataSet, law
-from hosm.experiment.models import build_model
-from hosm.experiment.params import ClusterParams, ModelParams
+from hosm.batches import Shard
+from hosm.checkpoints import load_checkpoint, save_checkpoint
+from hosm.experiment.params import ClusterParams
 from hosm.experiment.process import StageError
+from hosm.experiment.tasks import TrainingTask, train_here
 from hosm.experiment.tracking import RunLogger
-from hosm.training import (
-    Progress,
-    Settings,
-    Shard,
-    TrainingResult,
-    fit,
-    load_checkpoint,
-    save_checkpoint,
-)
+from hosm.training import Progress, TrainingResult
 
 __all__ = [
-    "TrainingTask",
     "connect",
     "key_of",
     "last_line",
-    "train_here",
     "train_on_cluster",
-    "training_settings",
 ]
 
 QUIET = {
@@ -56,29 +47,8 @@ QUIET = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "PYTHONWARNINGS": "ignore::FutureWarning",
 }
-
-
-@dataclass(frozen=True)
-class TrainingTask:
-    """What one training run needs, all of it picklable.
-
-    `name` is the data set, `shape` a sample's shape; `train` and `validation` are arrays or
-    references to them. In the streaming regime each epoch draws as many fresh points of the law
-    `name` as `train` has.
-    """
-
-    name: str
-    spec: ModelParams
-    shape: tuple[int, ...]
-    data_std: float
-    train: Any
-    validation: Any
-
-    @classmethod
-    def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
-        """Return the task of training `spec` on a data set."""
-        return cls(data.name, spec, tuple(shape), std, data.train, data.validation)
 
 
 def last_line(error: BaseException | None) -> str:
@@ -94,17 +64,21 @@ def key_of(*parts: Any) -> str:  # noqa: ANN401
 
 
 @contextmanager
-def connect(params: ClusterParams) -> Iterator[None]:
+def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
 
     The dashboard of a local cluster listens on loopback; Ray Tune needs it to free stopped trials.
+
+    Args:
+        params: the workers' needs and the local cluster's size.
+        echo: whether what workers print appears here.
 
     Raises:
         StageError: the cluster does not answer, or has fewer CPUs than the workers need.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    options: dict[str, Any] = {"log_to_driver": True, "logging_level": "warning"}
+    options: dict[str, Any] = {"log_to_driver": echo, "logging_level": "warning"}
     if "RAY_ADDRESS" not in os.environ and not ray.is_initialized():
         options |= {
             "num_cpus": params.local_cpus,
@@ -129,69 +103,6 @@ def connect(params: ClusterParams) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-def training_settings(spec: ModelParams) -> Settings:
-    """Return the settings of the training loop; only the finite regime stops early."""
-    reduction = None if spec.variance_reduction == "none" else spec.variance_reduction
-    return Settings(
-        sigma=spec.sigma,
-        target="dsm" if spec.first_order else spec.target,
-        diagonal=spec.rank == 0,
-        variance_reduction=None if spec.target == "dsm" else reduction,
-        gamma=spec.gamma,
-        second_order_share=spec.second_order_share,
-        jvp_step=spec.jvp_step or None,
-        learning_rate=spec.learning_rate,
-        batch_size=spec.batch_size,
-        max_steps=spec.max_steps,
-        ema_decay=spec.ema_decay,
-        clip_norm=spec.clip_norm or None,
-        validate_every=spec.validate_every,
-        patience=(spec.patience or None) if spec.regime == "finite" else None,
-        seed=spec.seed,
-    )
-
-
-def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
-    """Return epoch -> clean points: fresh draws of the law, or the training split."""
-    if task.spec.regime == "finite":
-        return lambda epoch: train
-    exact, seed = law(task.name), task.spec.seed
-
-    def draw(epoch: int) -> Tensor:
-        key = int(hashlib.sha256(f"{seed}/{epoch}".encode()).hexdigest()[:15], 16)
-        fresh = exact.sample(len(train), torch.Generator().manual_seed(key))
-        return fresh.to(train.dtype).to(train.device)
-
-    return draw
-
-
-def train_here(
-    task: TrainingTask,
-    *,
-    device: torch.device | None = None,
-    shard: Shard | None = None,
-    wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
-    reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
-    report: Callable[[Progress], None] = lambda progress: None,
-    state: dict[str, Any] | None = None,
-) -> TrainingResult:
-    """Train a task in this process; the options are those of `training.fit`."""
-    device = device or torch.device("cpu")
-    train, validation = (torch.tensor(part).to(device) for part in (task.train, task.validation))
-    model = build_model(task.spec, task.shape, task.data_std).to(device)
-    return fit(
-        model,
-        training_settings(task.spec),
-        _points(task, train),
-        validation,
-        shard=shard,
-        wrap=wrap,
-        reduce=reduce,
-        report=report,
-        state=state,
-    )
 
 
 def _sum_over_workers(totals: Tensor) -> Tensor:
@@ -228,11 +139,19 @@ def _reporter(rank: int, logger: RunLogger, total: int) -> Callable[[Progress], 
     return report
 
 
+def _hush(package: str) -> None:
+    """Silence the loggers of a package up to warnings: Ray announces each checkpoint twice."""
+    for name in [package, *logging.root.manager.loggerDict]:
+        if name.startswith(package):
+            logging.getLogger(name).setLevel(logging.WARNING)
+
+
 def _worker(config: dict[str, Any]) -> dict[str, Any] | None:
     """Run one Ray Train worker; rank 0 returns the result."""
     task: TrainingTask = config["task"]
     train, validation = ray.get([config["train"], config["validation"]])
     context, device = ray.train.get_context(), ray.train.torch.get_device()
+    _hush("ray.train")
     rank, workers = context.get_world_rank(), context.get_world_size()
     torch.set_num_threads(config["threads"])
     latest, state = ray.train.get_checkpoint(), None
@@ -279,7 +198,7 @@ def train_on_cluster(
     name = f"{task.name}-{key_of(task.spec.model_dump(), params.workers, digest)}"
     slim = TrainingTask(task.name, task.spec, task.shape, task.data_std, None, None)
     trainer = TorchTrainer(
-        _worker,
+        _worker,  # type: ignore[arg-type]
         train_loop_config={
             "task": slim,
             "train": train,
@@ -296,7 +215,8 @@ def train_on_cluster(
             name=name,
             storage_path=storage,
             failure_config=FailureConfig(
-                max_failures=params.max_failures, controller_failure_limit=1
+                max_failures=params.max_failures,
+                controller_failure_limit=1,  # type: ignore[call-arg]
             ),
             checkpoint_config=CheckpointConfig(num_to_keep=2),
             callbacks=callbacks,
@@ -306,6 +226,6 @@ def train_on_cluster(
         result = trainer.fit()
     except ray.train.TrainingFailedError as error:
         raise StageError(f"training of {task.name} failed: {last_line(error)}") from error
-    answer = dict(result.return_value)
+    answer = dict(result.return_value)  # type: ignore[attr-defined]
     weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
     return TrainingResult(weights, **answer)

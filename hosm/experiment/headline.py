@@ -74,9 +74,7 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
         rows = [row for row in ratios if row["backbone"] == backbone]
         row = next((row for row in rows if row["rank"] == PAPER_RANK), rows[0])
         name = cells.network(backbone)
-        where = (
-            f"time over that of s2, {name}, D = {row['dimension']:.0f}, r = {row['rank']:.0f}"
-        )
+        where = f"time over that of s2, {name}, D = {row['dimension']:.0f}, r = {row['rank']:.0f}"
         loop = cells.ratio(row["loop"], row["loop_low"], row["loop_high"])
         yield where, "autodiff, one coordinate after another", cells.ratio(row["paper"]), loop
         if row["dimension"] == largest:
@@ -85,11 +83,8 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
 
 
 def _ess(row: Row, column: str) -> str:
-    largest = max(row["kolmogorov"], row["kolmogorov"] if row["sound"] else row["radial"])
-    text = f"{cells.number(row[column])} at distance {cells.number(row['kolmogorov'], 2)}"
-    if row["sound"]:
-        return text
-    return f"{cells.number(row[column])}, biased: distance {cells.number(largest, 2)}"
+    text = f"{cells.number(row[column])} at distance {cells.number(row['distance'], 2)}"
+    return text if row["sound"] else f"{text}, beyond the bound"
 
 
 def _pairs(mixing: pd.DataFrame, setting: str) -> Iterator[tuple[str, Row, Row]]:

@@ -14,7 +14,6 @@ import pandas as pd
 
 from hosm.experiment import cells
 from hosm.experiment.claims import claims
-from hosm.experiment.headline import headline_table
 from hosm.experiment.provenance import facts
 from hosm.experiment.results import Results
 from hosm.experiment.tables import display_tables
@@ -24,9 +23,11 @@ __all__ = ["facts", "page_context", "render_page", "write"]
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SPLIT = {  # table -> columns whose values become the captions of its parts
     "table1-accuracy": ["Data set", "Regime"],
+    "table1-first-order": ["Data set", "Regime"],
     "table2-speed": ["Network"],
     "table3-mixing": ["Target"],
 }
+SPACE = "\N{NO-BREAK SPACE}"
 NUMERIC = re.compile(r"[-~]?\d.*|–")
 FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
     "accuracy": (
@@ -41,9 +42,9 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "times as hollow diamonds.",
     ),
     "tuning": (
-        "Effective samples against bias for every step size that tuning tried; labels are step "
-        "sizes under exact scores. Draws to the right of the bound are biased: their ESS says "
-        "little. Runs that diverged are not drawn.",
+        "Effective samples against bias for every step size that tuning tried, smallest and "
+        "largest labelled. Draws to the right of the bound are biased: their ESS says little. "
+        "Runs that diverged are not drawn. The distance is the one that tuning sees.",
         "For each target a chart of the bulk effective sample size against the Kolmogorov "
         "distance to exact draws, a line for each sampler and kind of scores.",
     ),
@@ -53,7 +54,8 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "chains mix, a line for each sampler and kind of scores.",
     ),
     "draws": (
-        "Draws of the tuned samplers beside exact draws, up to a thousand points each.",
+        "Draws of the tuned samplers beside exact draws, up to a thousand points each, with the "
+        "Kolmogorov distance of their radius, the distance from the centre.",
         "Scatter plots in a grid: a row for each target; exact draws first, then Langevin and "
         "Ozaki with exact and with learned scores.",
     ),
@@ -74,8 +76,8 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "Scatter plot on logarithmic axes with a dashed diagonal of perfect calibration.",
     ),
     "training": (
-        "Losses against optimiser steps. Both omit constants, so their level means nothing: only "
-        "their course and the gap of the two lines do.",
+        "Losses against optimiser steps. Both omit constants, so their level means nothing; their "
+        "course and the gap of the two lines do.",
         "Two rows of line charts, first-order and second-order loss, a column for each model, "
         "training and validation as two lines.",
     ),
@@ -84,6 +86,8 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
 
 def _cell(text: str) -> dict[str, Any]:
     shown = cells.plain(text)
+    for joint in (" = ", " ± "):
+        shown = shown.replace(joint, f"{SPACE}{joint.strip()}{SPACE}")
     return {"text": shown, "best": cells.is_bold(text), "number": bool(NUMERIC.fullmatch(shown))}
 
 
@@ -126,7 +130,6 @@ def page_context(
         "facts": facts,
         "sigma": results.card.get("settings", {}).get("sigma"),
         "bias_bound": results.bias_bound,
-        "headline": _table(headline_table(results)),
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
         "figures": {name: _picture(name, path) for name, path in figures.items()},
         "failing": [claim for claim in judged if claim.verdict == "does not hold"],

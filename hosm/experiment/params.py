@@ -8,7 +8,7 @@ end in one line that names the value and the legal ones.
 import os
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -30,6 +30,8 @@ Regime = Literal["streaming", "finite"]
 TargetName = Literal["jacobian", "residual", "moment", "dsm", "dsm-vr"]
 
 
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
 CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
 
 
@@ -115,8 +117,8 @@ class SweepParams(_Frozen):
     """The grid of Table 1 and how each of its trials trains."""
 
     datasets: tuple[str, ...] = Field(min_length=1)
-    sigmas: tuple[float, ...] = Field(min_length=1)
-    ranks: tuple[int, ...] = Field(min_length=1)
+    sigmas: tuple[Positive, ...] = Field(min_length=1)
+    ranks: tuple[Count, ...] = Field(min_length=1)
     targets: tuple[Literal["jacobian", "residual", "moment"], ...]
     baselines: tuple[Literal["dsm", "dsm-vr"], ...]
     regimes: tuple[Regime, ...] = Field(min_length=1)
@@ -156,7 +158,7 @@ class SpeedParams(_Frozen):
     """Table 2: what is timed, and how often."""
 
     batch: int = Field(ge=1)
-    ranks: tuple[int, ...] = Field(min_length=1)
+    ranks: tuple[Count, ...] = Field(min_length=1)
     repeats: int = Field(ge=1)
     threads: int = Field(ge=1)
     loop_rows: int = Field(ge=1)
@@ -170,8 +172,8 @@ class MixingParams(_Frozen):
     steps: int = Field(ge=10)
     tuning_steps: int = Field(ge=10)
     bias_bound: float = Field(gt=0, le=1)
-    langevin_steps: tuple[float, ...] = Field(min_length=1)
-    ozaki_steps: tuple[float, ...] = Field(min_length=1)
+    langevin_steps: tuple[Positive, ...] = Field(min_length=1)
+    ozaki_steps: tuple[Positive, ...] = Field(min_length=1)
     guard: Literal["none", "floor", "abs", "langevin"]
     seed: int
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from hosm.experiment import cells
 from hosm.experiment.style import grid, styled
 
 __all__ = ["denoising_figure", "directions_figure"]
@@ -17,6 +18,7 @@ Array = NDArray[Any]
 IMAGES = 8  # shown, at most
 PLAIN = {"clean": "clean x", "noisy": "noisy x~", "mean": "mean m"}
 SPREAD = {"variance": "predicted\nvariance", "squared_error": "measured\n(x - m)²"}
+BRIGHTEST = 99.5  # percentile of the values that ends the colour scale
 DIRECTIONS = 12  # shown of each image, at most
 DIRECTED = 6  # images whose directions are shown, at most
 
@@ -46,11 +48,11 @@ def denoising_figure(arrays: dict[str, Array], shape: Sequence[int]) -> Figure:
         shape: channels, height and width of an image.
     """
     count, labels = min(IMAGES, len(arrays["clean"])), {**PLAIN, **SPREAD}
-    figure, axes = grid(len(labels), count, 0.3 + 0.95 * len(labels), bare=True)
+    figure, axes = grid(len(labels), count, 0.4 + 0.82 * len(labels), bare=True)
     maps = {
         name: [_over_channels(flat, shape) for flat in arrays[name][:count]] for name in SPREAD
     }
-    largest = max(float(image.max()) for images in maps.values() for image in images)
+    largest = float(np.percentile(np.stack([*maps.values()]), BRIGHTEST))
     for line, (name, label) in zip(axes, labels.items(), strict=True):
         line[0].set_ylabel(label, rotation=0, ha="right", va="center")
         for i, ax in enumerate(line):
@@ -59,7 +61,9 @@ def denoising_figure(arrays: dict[str, Array], shape: Sequence[int]) -> Figure:
             else:
                 _show(ax, arrays[name][i], shape, *_range(arrays))
     both = [ax for line in axes[-len(SPREAD) :] for ax in line]
-    figure.colorbar(shown, ax=both, label="pixel²", fraction=0.05, aspect=14)
+    means = [cells.number(float(np.mean(images))) for images in maps.values()]
+    figure.suptitle(f"Mean over these pixels: variance {means[0]}, squared error {means[1]}")
+    figure.colorbar(shown, ax=both, label="pixel²", fraction=0.05, aspect=14, extend="max")
     return figure
 
 

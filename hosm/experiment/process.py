@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hosm.experiment.params import SettingsError
-
 __all__ = ["PROJECT", "StageError", "die_with_parent", "main"]
 
 PROJECT = Path(os.environ.get("HOSM_PROJECT") or Path.cwd()).resolve()
@@ -44,7 +42,7 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
         die_with_parent()
     try:
         stage(*arguments)
-    except (SettingsError, StageError, ValueError, FileNotFoundError) as error:
+    except (StageError, ValueError, OSError, ImportError) as error:
         if os.environ.get("HOSM_TRACEBACK"):
             raise
         print(f"error: {error}", file=sys.stderr)

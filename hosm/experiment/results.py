@@ -129,7 +129,7 @@ def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
-    """Return the Kolmogorov distance of |x - mean| of draws to that of exact draws.
+    """Return the Kolmogorov distance of |x - mean| of draws to that of exact draws; 1 if NaN.
 
     Coordinates alone cannot tell a ring of modes from a blob of the same width; this can.
 
@@ -137,6 +137,8 @@ def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
         draws: shape (n, D).
         exact: shape (m, D).
     """
+    if not np.isfinite(draws).all():
+        return 1.0
     first, second = (
         np.sort(np.linalg.norm(points - exact.mean(0), axis=1)) for points in (draws, exact)
     )
@@ -146,24 +148,25 @@ def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
 
 
 def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFrame:
-    """Add the distance of |x|, where draws were kept, and whether no distance exceeds the bound."""
+    """Add the distance of the radius, where draws were kept, and judge the larger distance."""
     radial = []
     for row in records(mixing):
-        kept, exact = (
-            draws.get("|".join([row["target"], row["scores"], name]))
-            for name in (row["method"], "exact draws")
-        )
-        there = kept is not None and exact is not None and row["setting"] == "tuned"
-        radial.append(radial_distance(kept, exact) if there else math.nan)
-    sound = mixing["within_bound"].astype(bool) & ~(pd.Series(radial, mixing.index) > bound)
-    return mixing.assign(radial=radial, sound=sound)
+        place = f"{row['target']}|{row['scores']}|"
+        kept, exact = draws.get(place + row["method"]), draws.get(f"{place}exact draws")
+        if row["setting"] != "tuned" or kept is None or exact is None:
+            radial.append(math.nan)
+        else:
+            radial.append(radial_distance(kept, exact))
+    distance = np.fmax(mixing["kolmogorov"], radial)
+    return mixing.assign(radial=radial, distance=distance, sound=distance <= bound)
 
 
 def load_results(root: Path) -> Results:
     """Read what the stages wrote.
 
     References of table 1 are repeated for each regime and sigma. Table 3 gains `radial`, the
-    distance of |x| of the tuned draws, and `sound`: within the bound by every distance.
+    distance of the tuned draws' radius, `distance`, the larger one of that and the worst
+    coordinate's, and `sound`: whether that is within the bias bound.
 
     Args:
         root: the project's folder, with `params.yaml` and `data/results`.

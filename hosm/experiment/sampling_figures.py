@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from hosm.experiment import cells
-from hosm.experiment.results import Row, groups, records
-from hosm.experiment.style import BLUE, GREY, ORANGE, grid, key, legend, styled
+from hosm.experiment.results import Row, groups, radial_distance, records
+from hosm.experiment.style import BLUE, GREY, ORANGE, grid, key, legend, log_axis, styled
 
 __all__ = ["curves_figure", "draws_figure", "tuning_figure"]
 
@@ -27,7 +27,7 @@ EXACT = "exact draws"
 def _panels(frame: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
     """Return a figure with a panel for each target."""
     parts = groups(frame, "target")
-    columns = min(3, len(parts))
+    columns = min(2, len(parts))
     lines = -(-len(parts) // columns)
     figure, axes = grid(lines, columns, 0.9 + 2.7 * lines)
     flat = [ax for line in axes for ax in line]
@@ -75,7 +75,7 @@ def _draw_tuning(ax: Axes, group: pd.DataFrame) -> None:
             markerfacecolor=colour if scores == "exact" else "white",
             markersize=5,
         )
-        for row in rows if scores == "exact" else []:
+        for row in [*rows[:1], *rows[-1:]]:
             _label(ax, row, colour)
 
 
@@ -84,8 +84,8 @@ def _tuning_title(target: str, rows: list[Row], bound: float) -> str:
     if not within:
         return f"{target}\nno step size within the bound"
     best = max(within, key=lambda row: row["ess_bulk"])
-    name, step = best["method"].capitalize(), f"ε = {best['step_size']:g}"
-    return f"{target}\nmost within bound: {name}, {step}, {best['scores']} scores"
+    step = f"ε = {best['step_size']:g}"
+    return f"{target}\nmost within the bound: {best['method'].capitalize()}, {step}"
 
 
 @styled
@@ -100,8 +100,9 @@ def tuning_figure(tuning: pd.DataFrame, bias_bound: float) -> Figure:
     for ax, target, group in panels:
         _draw_tuning(ax, group)
         ax.axvspan(bias_bound, 1, color=BEYOND, zorder=0)
-        ax.set(xscale="log", yscale="log", xlabel="Kolmogorov distance to exact draws")
-        ax.set_ylabel("ESS bulk, all chains")
+        log_axis(ax, "x")
+        log_axis(ax, "y")
+        ax.set(xlabel="Kolmogorov distance to exact draws", ylabel="ESS bulk, all chains")
         ax.set_title(_tuning_title(target, records(group), bias_bound))
     keys = _sampler_keys(tuning, markers=True)
     beyond = key("s", BEYOND, f"beyond the bias bound, {bias_bound:g}", markersize=9)
@@ -125,10 +126,11 @@ def curves_figure(curves: pd.DataFrame, bias_bound: float) -> Figure:
             ax.plot(x, y, linestyle=STYLES[scores], color=SAMPLERS[method][0])
             ends[f"{method.capitalize()}, {scores}"] = rows["kolmogorov"].iloc[-1]
         ax.axhline(bias_bound, color=GREY, linestyle=":", linewidth=1.2)
-        ax.set(xscale="log", yscale="log", xlabel="iterations after burn-in, each chain")
-        ax.set_ylabel("Kolmogorov distance")
+        log_axis(ax, "x")
+        log_axis(ax, "y")
+        ax.set(xlabel="iterations after burn-in, each chain", ylabel="Kolmogorov distance")
         nearest = min(ends, key=lambda name: ends[name])
-        ax.set_title(f"{target}\nnearest at the end: {nearest} ({cells.number(ends[nearest])})")
+        ax.set_title(f"{target}\nnearest at the end: {nearest} ({cells.number(ends[nearest], 2)})")
     keys = _sampler_keys(curves, markers=False)
     legend(figure, [*keys, key("", GREY, f"bias bound, {bias_bound:g}", linestyle=":")], 3)
     return figure
@@ -163,9 +165,11 @@ def draws_figure(draws: dict[str, Array]) -> Figure:
         reach = 1.3 * float(np.abs(panels[EXACT]).max())
         line[0].set_ylabel(target)
         for ax, (label, points) in zip(line, panels.items(), strict=False):
-            shown = points[:: max(1, len(points) // POINTS)]
-            x, y = shown.T
+            x, y = points[:: max(1, len(points) // POINTS)].T
             ax.scatter(x, y, s=1.5, color=_colour(label), alpha=0.5, linewidths=0)
             ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
             ax.set_title(label, fontsize=8, loc="center")
+            if label != EXACT:
+                distance = cells.number(radial_distance(points, panels[EXACT]), 2)
+                ax.set_xlabel(f"radius: distance {distance}", fontsize=8)
     return figure

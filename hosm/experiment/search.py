@@ -17,12 +17,14 @@ import ray
 import torch
 from ray import tune
 
+from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.experiment.accuracy import model_errors
-from hosm.experiment.cluster import TrainingTask, last_line, train_here, train_on_cluster
+from hosm.experiment.cluster import last_line, train_on_cluster
 from hosm.experiment.models import build_model
-from hosm.experiment.params import CELL, ClusterParams, ModelParams, SweepParams
+from hosm.experiment.params import CELL, ClusterParams, SweepParams
 from hosm.experiment.process import StageError
-from hosm.training import Progress, TrainingResult, load_checkpoint, save_checkpoint
+from hosm.experiment.tasks import TrainingTask, train_here
+from hosm.training import Progress, TrainingResult
 
 __all__ = ["SweepInputs", "run_sweep"]
 
@@ -72,9 +74,10 @@ def _train_in_place(task: TrainingTask, threads: int) -> TrainingResult:
     return train_here(task, report=_report, state=state)
 
 
-def _trial(cell: dict[str, Any], inputs: SweepInputs) -> None:
+def _trial(config: dict[str, Any], inputs: SweepInputs) -> None:
     """Train one cell and report its errors on the test points."""
-    started, task = time.perf_counter(), _task(inputs, cell)
+    cell, started = config["cell"], time.perf_counter()
+    task = _task(inputs, cell)
     workers = inputs.sweep.workers_per_trial
     if workers == 1:
         result = _train_in_place(task, inputs.cluster.cpus_per_worker)
@@ -128,7 +131,8 @@ class _Announce(tune.Callback):
 def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
     """Return a new tuner, or the restored one of an unfinished sweep of that name."""
     multi = inputs.sweep.workers_per_trial > 1
-    resources = {HEAD: 0.001} if multi else {"CPU": inputs.cluster.cpus_per_worker}
+    cpus = float(inputs.cluster.cpus_per_worker)
+    resources = {HEAD: 0.001} if multi else {"CPU": cpus}
     trainable = tune.with_resources(tune.with_parameters(_trial, inputs=inputs), resources)
     path = f"{inputs.storage}/{name}"
     if tune.Tuner.can_restore(path):
@@ -137,7 +141,7 @@ def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
     return tune.Tuner(
         trainable,
         param_space={"cell": tune.grid_search(inputs.sweep.grid())},
-        tune_config=tune.TuneConfig(max_concurrent_trials=_concurrency(inputs)),
+        tune_config=tune.TuneConfig(max_concurrent_trials=_concurrency(inputs), reuse_actors=True),
         run_config=tune.RunConfig(
             name=name,
             storage_path=inputs.storage,
@@ -148,12 +152,15 @@ def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
     )
 
 
-def _line(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> str:
-    """Return the line printed when a trial ends."""
-    where = " ".join(f"{key} {cell[key]}" for key in CELL[1:])
+def _name(cell: dict[str, Any]) -> str:
+    """Return a cell in words."""
+    return " ".join([cell["dataset"], *(f"{key} {cell[key]}" for key in CELL[1:])])
+
+
+def _shown(metrics: dict[str, Any]) -> str:
+    """Return the errors and the time of a trial in words."""
     names = ("s2_error", "autodiff_error", "seconds")
-    shown = "  ".join(f"{name} {metrics[name]:.3g}" for name in names if name in metrics)
-    return f"{cell['dataset']} {where}: {status.lower()}  {shown}"
+    return "  ".join(f"{name} {metrics[name]:.3g}" for name in names if name in metrics)
 
 
 def run_sweep(
@@ -175,7 +182,8 @@ def run_sweep(
 
     def listen(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
-        print(f"[{len(ended)}/{total}] {_line(cell, metrics, status)}", flush=True)
+        words = f"{_name(cell)}: {status.lower()}  {_shown(metrics)}"
+        print(f"[{len(ended)}/{total}] {words}", flush=True)
         tell(cell, metrics, status)
 
     _Announce.listener = listen
@@ -184,15 +192,15 @@ def run_sweep(
     finally:
         _Announce.listener = None
     rows, failed = [], []
-    for result in results:
-        cell, metrics = result.config["cell"], result.metrics or {}
+    for result in (results[i] for i in range(len(results))):
+        cell, metrics = (result.config or {})["cell"], result.metrics or {}
         complete = result.error is None and "done_training" in metrics
         if cell not in ended:  # finished before a restart
             listen(cell, metrics, "FINISHED" if complete else "FAILED")
         if complete:
             rows.append({**cell, **{key: metrics[key] for key in MEASURED if key in metrics}})
         else:
-            failed.append(f"{_line(cell, {}, 'failed')} ({last_line(result.error)})")
+            failed.append(f"{_name(cell)} ({last_line(result.error)})")
     if failed or len(rows) != total:
         raise StageError(f"{total - len(rows)} of {total} trials failed: {'; '.join(failed)}")
     return pd.DataFrame(rows).sort_values(list(CELL)).reset_index(drop=True)

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from hosm.experiment.labels import standard_tags
 from hosm.experiment.params import Params, load_params
 from hosm.experiment.process import PROJECT
-from hosm.experiment.tracking import RunLogger, Tracker, open_tracker, standard_tags
+from hosm.experiment.tracking import RunLogger, Tracker, open_tracker
 
 __all__ = ["Stage", "open_stage", "storage_path", "write_csv", "write_json"]
 

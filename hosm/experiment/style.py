@@ -8,12 +8,13 @@ which the colour-blind can tell apart; markers and line styles repeat what colou
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 __all__ = [
     "BLUE",
@@ -25,6 +26,7 @@ __all__ = [
     "grid",
     "key",
     "legend",
+    "log_axis",
     "paper_key",
     "save_figure",
     "styled",
@@ -34,6 +36,7 @@ Lines = list[list[Axes]]
 
 WIDTH = 8.2  # inches, 902 pixels
 DPI = 110
+DENSE = 300  # range of a logarithmic axis that has room for ticks at 2 and 5
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 GREY = "#666666"
@@ -94,6 +97,22 @@ def grid(rows: int, columns: int, height: float, *, bare: bool = False) -> tuple
         for ax in line:
             _strip(ax)
     return figure, axes
+
+
+def log_axis(ax: Axes, name: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, with plain numbers at 1, 2 and 5, or at powers of ten alone.
+
+    An axis without positive values, such as one without any, stays linear.
+    """
+    ax.set(**{f"{name}scale": "log"})
+    axis = ax.xaxis if name == "x" else ax.yaxis
+    low, high = sorted(axis.get_view_interval())
+    if not low > 0:
+        ax.set(**{f"{name}scale": "linear"})
+        return
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < DENSE * low else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _strip(ax: Axes) -> None:

@@ -10,6 +10,7 @@ Jacobian are timed, the time is scaled to all D and `rows_timed` says so.
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -60,7 +61,7 @@ def _loop(model: ScoreModel, x: Tensor, rows: int) -> None:
 
 def _reverse(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
     """Pull unit vectors back through s1, `chunk` at a time."""
-    _, pullback = torch.func.vjp(model.score, x)
+    pullback = torch.func.vjp(model.score, x)[1]
     basis = torch.eye(x.shape[1])[:rows]
     torch.func.vmap(lambda e: pullback(e.expand_as(x))[0], chunk_size=chunk)(basis)
 
@@ -68,7 +69,10 @@ def _reverse(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
 def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
     """Push unit vectors forward through s1, `chunk` at a time."""
     basis = torch.eye(x.shape[1])[:rows]
-    push = lambda e: torch.func.jvp(model.score, (x,), (e.expand_as(x),))[1]  # noqa: E731
+
+    def push(e: Tensor) -> Tensor:
+        return torch.func.jvp(model.score, (x,), (e.expand_as(x),))[1]
+
     with torch.no_grad():
         torch.func.vmap(push, chunk_size=chunk)(basis)
 
@@ -76,19 +80,17 @@ def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
 def _best_chunk(work: Callable[[int], object], rows: int) -> int:
     """Return the chunk size that takes least time in one run after a warm-up."""
     sizes = [chunk for chunk in CHUNKS if chunk <= rows] or [rows]
-    return min(sizes, key=lambda chunk: _seconds(lambda: work(chunk), 1)[0])
+    return min(sizes, key=lambda chunk: _seconds(partial(work, chunk), 1)[0])
 
 
 def _works(first: ScoreModel, x: Tensor, rows: int) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the baselines: their names and what to time."""
-    yield "s1", lambda: _no_grad(first.score, x)
-    yield "autodiff loop", lambda: _loop(first, x, rows)
-    for name, mode in (
-        ("autodiff reverse, chunked", _reverse),
-        ("autodiff forward, chunked", _forward),
-    ):
-        chunk = _best_chunk(lambda size, mode=mode: mode(first, x, rows, size), rows)
-        yield name, lambda mode=mode, chunk=chunk: mode(first, x, rows, chunk)
+    yield "s1", partial(_no_grad, first.score, x)
+    yield "autodiff loop", partial(_loop, first, x, rows)
+    modes = {"autodiff reverse, chunked": _reverse, "autodiff forward, chunked": _forward}
+    for name, mode in modes.items():
+        chunk = _best_chunk(partial(mode, first, x, rows), rows)
+        yield name, partial(mode, first, x, rows, chunk)
 
 
 class _SecondOrder(nn.Module):
@@ -163,7 +165,7 @@ def _time_backbone(
         print(f"{backbone.kind} {method}: {row['seconds']:.3g} s", flush=True)
     for rank in params.ranks:
         for method, module in _heads(backbone, shape, rank):
-            times = _seconds(lambda module=module: _no_grad(module, x), params.repeats)
+            times = _seconds(partial(_no_grad, module, x), params.repeats)
             row = _row(backbone.kind, method, rank, times, 1.0)
             out.append({**row, "rows_timed": dimension, "parameters": parameter_count(module)})
             print(f"{backbone.kind} {method} r = {rank}: {row['seconds']:.3g} s", flush=True)
@@ -192,12 +194,11 @@ def headline(times: pd.DataFrame) -> dict[str, float]:
     """Return, for each architecture and rank, how many times faster s2 is than the baselines."""
     numbers = {}
     for kind, part in times.groupby("backbone"):
-        seconds = part.set_index(["method", "rank"])["seconds"]
-        loop = seconds["autodiff loop", 0]
-        chunked = min(value for (method, _), value in seconds.items() if "chunked" in method)
-        for (method, rank), value in seconds.items():
-            if method == "s2":
-                numbers[f"{kind}.r{rank}.loop_over_s2"] = float(loop / value)
-                numbers[f"{kind}.r{rank}.best_chunked_over_s2"] = float(chunked / value)
-                numbers[f"{kind}.r{rank}.s2_over_s1"] = float(value / seconds["s1", 0])
+        baselines = part[part["rank"] == 0].set_index("method")["seconds"]
+        chunked = baselines[baselines.index.str.contains("chunked")].min()
+        for row in part[part["method"] == "s2"].to_dict("records"):
+            name, value = f"{kind}.r{row['rank']}", row["seconds"]
+            numbers[f"{name}.loop_over_s2"] = float(baselines["autodiff loop"] / value)
+            numbers[f"{name}.best_chunked_over_s2"] = float(chunked / value)
+            numbers[f"{name}.s2_over_s1"] = float(value / baselines["s1"])
     return numbers

@@ -8,15 +8,9 @@ Tracking fails soft. The first failure in a process is logged as a warning; from
 is sent to the store that failed. TypeError and errors of the caller's own code pass through.
 """
 
-import importlib.metadata
 import logging
-import math
 import os
-import platform
-import posixpath
-import re
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -32,9 +26,9 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 
-from hosm import __version__
+from hosm.experiment.labels import PARAM, TAG, named, number, texts
 
-__all__ = ["RunLogger", "Tracker", "open_tracker", "standard_tags"]
+__all__ = ["RunLogger", "Tracker", "open_tracker"]
 
 T = TypeVar("T")
 STATUSES = ("FINISHED", "FAILED", "KILLED")
@@ -45,7 +39,6 @@ DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
-NAME, PARAM, TAG = 250, 6000, 5000  # characters that each back end stores
 PATIENCE = 10  # seconds to wait for a locked SQLite file
 _failed: set[str] = set()  # stores that this process has given up
 _lock = threading.RLock()
@@ -158,36 +151,6 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _named(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested values to dotted names that MLflow accepts, without those that are None."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat |= _named(value, f"{name}.")
-        elif value is not None:
-            flat[_legal(name)] = value
-    return flat
-
-
-def _legal(name: str) -> str:
-    name = re.sub(r"[^\w/.\-: ]", "_", name, flags=re.ASCII)[:NAME]
-    unique = posixpath.normpath(name) == name and name[0] not in "./"  # as the name of a file
-    return name if unique else "_" + name[1:].replace("/", "_")
-
-
-def _texts(values: Mapping[str, Any], length: int) -> dict[str, str]:
-    texts = {name: str(value) for name, value in _named(values).items()}
-    return {k: t if len(t) <= length else f"{t[: length - 3]}..." for k, t in texts.items()}
-
-
-def _number(name: str, value: Any) -> float:  # noqa: ANN401
-    if isinstance(value, str | bytes):
-        raise TypeError(f"the metric {name} is {value!r}; legal are numbers")
-    number = float(value)
-    return number if math.isfinite(number) else math.nan
-
-
 @dataclass(frozen=True)
 class RunLogger:
     """A run to log to, from any process; one that does nothing if `uri` or `run_id` is None.
@@ -207,18 +170,18 @@ class RunLogger:
         Raises:
             TypeError: a value is no number.
         """
-        now, numbers = int(1000 * time.time()), _named(metrics)
-        entries = [Metric(k, _number(k, value), now, step or 0) for k, value in numbers.items()]
+        now, values = int(1000 * time.time()), named(metrics)
+        entries = [Metric(k, number(k, value), now, step or 0) for k, value in values.items()]
         self._do(lambda client, run_id: client.log_batch(run_id, metrics=entries))
 
     def log_params(self, params: Mapping[str, Any]) -> None:
         """Log settings, which cannot change later."""
-        entries = [Param(k, text) for k, text in _texts(params, PARAM).items()]
+        entries = [Param(k, text) for k, text in texts(params, PARAM).items()]
         self._do(lambda client, run_id: client.log_batch(run_id, params=entries))
 
     def set_tags(self, tags: Mapping[str, Any]) -> None:
         """Set tags, or change them."""
-        entries = [RunTag(k, text) for k, text in _texts(tags, TAG).items()]
+        entries = [RunTag(k, text) for k, text in texts(tags, TAG).items()]
         self._do(lambda client, run_id: client.log_batch(run_id, tags=entries))
 
     def log_artifact(self, path: str | Path, folder: str | None = None) -> None:
@@ -321,61 +284,12 @@ class Tracker:
         return run.run_id
 
     def _start(self, name: str, tags: Mapping[str, Any]) -> RunLogger:
-        uri, experiment, texts = self.uri, self.experiment_id, _texts(tags, TAG)
+        uri, experiment, labels = self.uri, self.experiment_id, texts(tags, TAG)
         if uri is None or experiment is None:
             return RunLogger(uri, None)
-        return RunLogger(
-            uri,
-            _attempt(
-                uri,
-                lambda: _client(uri).create_run(experiment, tags=texts, run_name=name).info.run_id,
-            ),
-        )
 
+        def create() -> str:
+            run = _client(uri).create_run(experiment, tags=labels, run_name=name)
+            return run.info.run_id
 
-def standard_tags(root: Path, profile: str, data_hash: str | None) -> dict[str, str]:
-    """Return the tags of every run: stage, commit, data, profile, hardware and versions.
-
-    Args:
-        root: folder of the project; what git does not know of it is left out.
-        profile: the switch that chose the sizes.
-        data_hash: hash of the data set.
-    """
-    commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
-    changes = _output("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
-    tags = {
-        "dvc.stage": os.environ.get("DVC_STAGE"),
-        "dvc.experiment": os.environ.get("DVC_EXP_NAME"),
-        "git.commit": commit,
-        "git.dirty": None if commit is None or changes is None else str(changes != "").lower(),
-        "data.sha256": data_hash,
-        "profile": profile,
-        "hardware": _hardware(),
-        "versions": _versions("torch", "numpy", "ray", "mlflow", "dvc"),
-    }
-    return {name: text for name, text in tags.items() if text}
-
-
-def _output(*command: str) -> str | None:
-    """Return what a command prints; None if it fails or there is no such command."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
-
-
-def _hardware() -> str:
-    names = (_output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines()
-    devices = f"{len(names)} x {names[0]}" if names else "no GPU"
-    return f"{platform.machine()}, {os.cpu_count()} CPUs, {devices}"
-
-
-def _versions(*packages: str) -> str:
-    found = [f"hosm {__version__}", f"python {platform.python_version()}"]
-    for package in packages:
-        try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
+        return RunLogger(uri, _attempt(uri, create))

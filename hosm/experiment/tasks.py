@@ -1,0 +1,102 @@
+"""A training task: what one run needs, from settings and data to the plain loop."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hosm.batches import Shard
+from hosm.experiment.datasets import DataSet, law
+from hosm.experiment.models import build_model
+from hosm.experiment.params import ModelParams
+from hosm.training import Progress, Settings, TrainingResult, fit
+
+__all__ = ["TrainingTask", "train_here", "training_settings"]
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What one training run needs, all of it picklable.
+
+    `name` is the data set, `shape` a sample's shape; `train` and `validation` are arrays or
+    references to them. In the streaming regime each epoch draws as many fresh points of the law
+    `name` as `train` has.
+    """
+
+    name: str
+    spec: ModelParams
+    shape: tuple[int, ...]
+    data_std: float
+    train: Any
+    validation: Any
+
+    @classmethod
+    def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
+        """Return the task of training `spec` on a data set."""
+        return cls(data.name, spec, tuple(shape), std, data.train, data.validation)
+
+
+def training_settings(spec: ModelParams) -> Settings:
+    """Return the settings of the training loop; only the finite regime stops early."""
+    reduction = None if spec.variance_reduction == "none" else spec.variance_reduction
+    return Settings(
+        sigma=spec.sigma,
+        target="dsm" if spec.first_order else spec.target,
+        diagonal=spec.rank == 0,
+        variance_reduction=None if spec.target == "dsm" else reduction,
+        gamma=spec.gamma,
+        second_order_share=spec.second_order_share,
+        jvp_step=spec.jvp_step or None,
+        learning_rate=spec.learning_rate,
+        batch_size=spec.batch_size,
+        max_steps=spec.max_steps,
+        ema_decay=spec.ema_decay,
+        clip_norm=spec.clip_norm or None,
+        validate_every=spec.validate_every,
+        patience=(spec.patience or None) if spec.regime == "finite" else None,
+        seed=spec.seed,
+    )
+
+
+def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
+    """Return epoch -> clean points: fresh draws of the law, or the training split."""
+    if task.spec.regime == "finite":
+        return lambda epoch: train
+    exact, seed = law(task.name), task.spec.seed
+
+    def draw(epoch: int) -> Tensor:
+        key = int(hashlib.sha256(f"{seed}/{epoch}".encode()).hexdigest()[:15], 16)
+        fresh = exact.sample(len(train), torch.Generator().manual_seed(key))
+        return fresh.to(train.dtype).to(train.device)
+
+    return draw
+
+
+def train_here(
+    task: TrainingTask,
+    *,
+    device: torch.device | None = None,
+    shard: Shard | None = None,
+    wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
+    reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
+    report: Callable[[Progress], None] = lambda progress: None,
+    state: dict[str, Any] | None = None,
+) -> TrainingResult:
+    """Train a task in this process; the options are those of `training.fit`."""
+    device = device or torch.device("cpu")
+    train, validation = (torch.tensor(part).to(device) for part in (task.train, task.validation))
+    model = build_model(task.spec, task.shape, task.data_std).to(device)
+    return fit(
+        model,
+        training_settings(task.spec),
+        _points(task, train),
+        validation,
+        shard=shard,
+        wrap=wrap,
+        reduce=reduce,
+        report=report,
+        state=state,
+    )

@@ -1,0 +1,135 @@
+import math
+
+import pytest
+from report_inputs import write_inputs
+
+from hosm.experiment import claims as module
+from hosm.experiment.claims import claims
+from hosm.experiment.tables import load_results
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return load_results(write_inputs(tmp_path_factory.mktemp("claims")))
+
+
+def _find(judged, where, words):
+    found = [
+        claim for claim in judged if claim.where.startswith(where) and words in claim.statement
+    ]
+    assert len(found) == 1, [claim.statement for claim in judged]
+    return found[0]
+
+
+def test_an_objective_that_loses_to_autodiff_does_not_hold(results):
+    claim = _find(claims(results), "gaussian100", "objective is more accurate than autodiff")
+    assert claim.verdict == "does not hold" and claim.paper
+    assert claim.evidence == "s2, moment, r = 30: 7.200 ± 0.031; autodiff, DSM-VR: 6.520 ± 0.050"
+
+
+def test_the_verdict_follows_the_numbers(results):
+    accuracy = results.accuracy.copy()
+    moment = (accuracy["method"] == "s2, moment") & (accuracy["dataset"] == "gaussian100")
+    accuracy.loc[moment, "mean"] = 1.9
+    judged = list(module._accuracy(accuracy))
+    assert _find(judged, "gaussian100", "objective is more accurate").verdict == "holds"
+    assert _find(judged, "gaussian100", "reaches the paper's errors").verdict == "holds"
+    accuracy.loc[moment, ["mean", "standard_error"]] = 6.5, 0.4
+    judged = list(module._accuracy(accuracy))
+    assert _find(judged, "gaussian100", "objective is more accurate").verdict == "undecided"
+    assert _find(judged, "gaussian100", "reaches the paper's errors").verdict == "does not hold"
+
+
+def test_one_seed_decides_by_the_means(results):
+    accuracy = results.accuracy.assign(standard_error=math.nan)
+    claim = _find(module._accuracy(accuracy), "logistic50", "most accurate s2")
+    assert claim.verdict == "holds"
+    assert claim.evidence == "s2, jacobian: 7.80; autodiff, DSM-VR: 8.10"
+
+
+def test_methods_no_better_than_a_constant_are_named(results):
+    claim = _find(claims(results), "logistic50", "constant Hessian")
+    assert claim.verdict == "does not hold"
+    assert claim.evidence.endswith(
+        "no better are autodiff, DSM: 19.30 ± 0.40; s2, moment: 20.20 ± 0.25"
+    )
+
+
+def test_a_constant_that_is_exact_is_no_yardstick(results):
+    judged = claims(results)
+    assert not [c for c in judged if c.where.startswith("gaussian") and "constant" in c.statement]
+
+
+def test_joint_training_is_compared_with_training_alone(results):
+    claim = _find(claims(results), "gaussian100", "s1 trained jointly")
+    assert (claim.verdict, claim.evidence) == (
+        "does not hold",
+        "squared error of s1 0.615 against 0.525",
+    )
+
+
+def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results):
+    judged = claims(results)
+    assert _find(judged, "MLP", "half of the paper's factor").verdict == "does not hold"
+    assert _find(judged, "U-Net", "half of the paper's factor").verdict == "holds"
+    assert _find(judged, "MLP", "fastest chunked").evidence.endswith("autodiff reverse, chunked")
+    slow = results.speed.copy()
+    slow.loc[slow["method"] == "autodiff forward, chunked", ["seconds", "seconds_low"]] = 1e-4
+    claim = _find(module._speed(slow), "MLP", "fastest chunked")
+    assert claim.verdict == "does not hold"
+    assert claim.evidence.endswith("autodiff forward, chunked")
+
+
+def _row(sound, found, ess):
+    return {"sound": sound, "tuning_within_bound": found, "ess_bulk": ess}
+
+
+@pytest.mark.parametrize(
+    ("ozaki", "langevin", "verdict"),
+    [
+        (_row(True, True, 200.0), _row(True, True, 100.0), "holds"),
+        (_row(True, True, 100.0), _row(True, True, 200.0), "does not hold"),
+        (_row(True, True, 100.0), _row(False, False, 900.0), "holds"),
+        (_row(True, True, 100.0), _row(False, True, 900.0), "undecided"),
+        (_row(False, False, 900.0), _row(True, True, 100.0), "does not hold"),
+        (_row(False, False, 900.0), _row(False, False, 100.0), "undecided"),
+    ],
+)
+def test_samplers_are_compared_within_the_bias_bound(ozaki, langevin, verdict):
+    assert module._more_within_bound("ess_bulk", ozaki, langevin) == verdict
+
+
+def test_ozaki_is_judged_tuned_and_at_the_papers_steps(results):
+    judged = claims(results)
+    tuned = _find(judged, "ring6, exact", "higher ESS (bulk) within")
+    assert tuned.verdict == "does not hold" and tuned.paper
+    paper = _find(judged, "ring6, exact", "paper's steps")
+    assert paper.verdict == "holds"
+    assert "Ozaki 28.1 (ε = 5, distance 0.31, beyond the bound)" in paper.evidence
+
+
+def test_draws_beyond_the_bias_bound_are_named(results):
+    judged = claims(results)
+    claim = _find(judged, "samplers, the paper's steps", "draws stay within")
+    assert claim.verdict == "does not hold"
+    assert "Ozaki on ring6, exact scores, ε = 5: 0.31" in claim.evidence
+    assert "Langevin" not in claim.evidence
+
+
+@pytest.mark.parametrize(
+    ("changed", "words", "verdict"),
+    [
+        ({}, "correlate above 0.5", "holds"),
+        ({"correlation": 0.3}, "correlate above 0.5", "does not hold"),
+        ({"nll_low_rank": -1500.0}, "off-diagonal", "does not hold"),
+        ({"edge_variance": 0.001}, "next to edges", "does not hold"),
+        ({"error_per_pixel": 0.02}, "agree within 20 %", "does not hold"),
+    ],
+)
+def test_the_denoiser_is_judged_by_its_numbers(results, changed, words, verdict):
+    judged = module._uncertainty({**results.calibration, **changed})
+    assert _find(judged, "denoiser", words).verdict == verdict
+
+
+def test_what_was_not_measured_is_not_judged():
+    assert list(module._uncertainty({})) == []

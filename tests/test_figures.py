@@ -1,0 +1,179 @@
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from PIL import Image
+from report_inputs import write_inputs
+
+from hosm.experiment import figures, page, pictures, sampling_figures, style, tables
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return tables.load_results(write_inputs(tmp_path_factory.mktemp("figures")))
+
+
+@pytest.fixture(scope="module")
+def written(results, tmp_path_factory):
+    before = dict(mpl.rcParams)
+    paths = figures.write_all(results, tmp_path_factory.mktemp("written") / "figures")
+    assert dict(mpl.rcParams) == before
+    return paths
+
+
+def _words(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def test_every_figure_is_a_small_png_of_page_width(written):
+    names = "accuracy speed tuning curves draws denoising directions reliability training"
+    assert list(written) == names.split()
+    assert set(page.FIGURES) == set(written)  # each has a caption
+    for name, path in written.items():
+        with Image.open(path) as image:
+            assert (image.format, image.width) == ("PNG", 902), name
+            assert image.height > 200, name
+            assert "Software" not in image.info, name
+        assert path.stat().st_size < 250_000, name
+
+
+def test_a_figure_has_the_same_bytes_when_drawn_again(results, written, tmp_path):
+    style.save_figure(figures.reliability_figure(results.reliability), tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes() == written["reliability"].read_bytes()
+
+
+def test_accuracy_names_the_lowest_error_and_tells_ours_from_the_papers(results):
+    figure = figures.accuracy_figure(results.accuracy)
+    words = _words(figure)
+    assert "gaussian100, streaming, σ = 0.05\nlowest: s2, jacobian, r = 30, 2.10" in words
+    assert {"ours, r = 30", "the paper's", "floor of a rank", "constant Hessian"} <= set(words)
+    assert "squared Frobenius error, summed over entries" in words
+    assert all(ax.get_xscale() == "log" for ax in figure.axes)
+
+
+def test_accuracy_draws_the_papers_values_where_there_are_any(results):
+    ax = figures.accuracy_figure(results.accuracy).axes[0]
+    hollow = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"]
+    assert sorted(x for x in hollow if not math.isnan(x)) == [2.05, 5.07, 6.91, 9.39, 43.76]
+
+
+def test_accuracy_leaves_out_a_constant_that_is_exact(results):
+    gaussian, logistic = figures.accuracy_figure(results.accuracy).axes
+    dashed = [
+        [line for line in ax.lines if line.get_linestyle() == "--"] for ax in (gaussian, logistic)
+    ]
+    assert [len(lines) for lines in dashed] == [0, 1]
+    assert dashed[1][0].get_xdata()[0] == 17.8
+
+
+def test_speed_states_ratios_units_and_the_time_of_s1(results):
+    figure = figures.speed_figure(results.speed)
+    words = _words(figure)
+    found = "24.0× the time of s2 by the loop, 6.00× by the fastest chunked autodiff"
+    assert f"MLP, D = 100\nat r = 20: {found}" in words
+    assert {"time for the whole batch (ms)", "the paper's (TITAN Xp)", "our s1 alone"} <= set(
+        words
+    )
+    labels = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert labels[-1] == "s1" and labels[0] == "s1 and s2, shared trunk, r = 200"
+
+
+def test_tuning_draws_the_bound_and_no_diverged_chains(results):
+    figure = sampling_figures.tuning_figure(results.tuning, 0.1)
+    words = _words(figure)
+    assert "beyond the bias bound, 0.1" in words
+    assert "ring6\nmost within the bound: Langevin, ε = 1" in words
+    ring = figure.axes[1]
+    assert [len(line.get_xdata()) for line in ring.lines] == [4, 4, 4, 4]
+    assert max(max(line.get_xdata()) for line in ring.lines) < 0.2
+
+
+def test_tuning_survives_chains_that_all_diverged(results, tmp_path):
+    diverged = results.tuning.assign(ess_bulk=math.nan, kolmogorov=1.0)
+    figure = sampling_figures.tuning_figure(diverged, 0.1)
+    style.save_figure(figure, tmp_path / "empty.png")
+    assert "ring6\nno step size within the bound" in _words(figure)
+
+
+def test_curves_name_the_nearest_sampler(results):
+    curves = results.curves.copy()
+    curves.loc[(curves["method"] == "ozaki") & (curves["scores"] == "exact"), "kolmogorov"] /= 4
+    words = _words(sampling_figures.curves_figure(curves, 0.1))
+    assert "ring6\nnearest at the end: Ozaki, exact (0.016)" in words
+    assert "bias bound, 0.1" in words
+
+
+def test_draws_stand_beside_exact_ones_on_the_same_axes(results):
+    figure = sampling_figures.draws_figure(results.draws)
+    line = figure.axes[:5]
+    assert [ax.get_title() for ax in line][:3] == [
+        "exact draws",
+        "Langevin\nexact scores",
+        "Ozaki\nexact scores",
+    ]
+    assert len({ax.get_xlim() for ax in line}) == 1
+    assert line[0].get_xlabel() == "" and line[1].get_xlabel().startswith("radius: distance 0.")
+
+
+def test_predicted_variance_and_measured_error_share_one_scale(results):
+    figure = pictures.denoising_figure(results.pictures, (1, 8, 8))
+    scales = {
+        image.get_clim()
+        for ax in figure.axes
+        for image in ax.images
+        if image.get_cmap().name == "viridis"
+    }
+    assert len(scales) == 1
+    assert scales.pop()[1] == pytest.approx(0.11, rel=0.05)
+    words = _words(figure)
+    assert {"clean x", "noisy x~", "mean m", "predicted\nvariance", "pixel²"} <= set(words)
+
+
+def test_directions_are_diverging_and_their_share_of_variance_is_stated(results):
+    figure = pictures.directions_figure(results.pictures, (1, 8, 8))
+    share = results.pictures["eigenvalues"].sum() / results.pictures["variance"].sum()
+    assert f"The first 5 directions hold {share:.0%} of the predicted variance" in _words(figure)
+    limits = [ax.images[0].get_clim() for ax in figure.axes[2:7]]
+    assert all(low == -high for low, high in limits)
+
+
+def test_colour_images_are_shown_in_colour(results):
+    generator = np.random.default_rng(0)
+    arrays = {name: generator.uniform(size=(2, 48)) for name in ("clean", "noisy", "mean")}
+    arrays |= {name: generator.uniform(size=(2, 48)) for name in ("variance", "squared_error")}
+    arrays |= {"eigenvalues": np.ones((2, 3)), "directions": generator.normal(size=(2, 48, 3))}
+    figure = pictures.denoising_figure(arrays, (3, 4, 4))
+    assert figure.axes[0].images[0].get_array().shape == (4, 4, 3)
+    assert pictures.directions_figure(arrays, (3, 4, 4)).axes[2].images[0].get_array().shape == (
+        4,
+        4,
+    )
+
+
+def test_reliability_draws_the_diagonal_and_states_the_gap(results):
+    figure = figures.reliability_figure(results.reliability)
+    words = _words(figure)
+    assert "Measured over predicted, bin by bin: 1.20 to 1.20" in words
+    assert {"perfect calibration", "ours, ± 2 s.e."} <= set(words)
+    diagonal = next(line for line in figure.axes[0].lines if line.get_linestyle() == "--")
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
+
+
+def test_training_has_a_column_for_each_model(results):
+    figure = figures.training_figure(results.training)
+    assert [ax.get_title(loc="left").splitlines()[0] for ax in figure.axes[:3]] == [
+        "mnist5k",
+        "ring6",
+        "two-modes",
+    ]
+    assert "lowest validation at step 500" in figure.axes[0].get_title(loc="left")
+
+
+def test_colours_are_those_of_okabe_and_ito():
+    assert {to_hex(colour).upper() for colour in style.COLOURS} <= {
+        *("#0072B2", "#D55E00", "#009E73", "#CC79A7"),
+        *("#56B4E9", "#E69F00", "#F0E442", "#000000"),
+    }

@@ -1,0 +1,112 @@
+"""Settings: the file as it stands, profiles, and one clear line for each bad input."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hosm.experiment.params import CELL, SettingsError, check_rank, load_params
+
+FILE = Path(__file__).resolve().parents[1] / "params.yaml"
+
+
+def write(tmp_path, change):
+    """Write the project's settings with one change and return the path."""
+    raw = yaml.safe_load(FILE.read_text())
+    change(raw)
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    return path
+
+
+@pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
+def test_the_file_is_legal_under_every_profile(tmp_path, profile):
+    params = load_params(write(tmp_path, lambda raw: raw.update(profile=profile)))
+    assert params.profile == profile
+    assert params.train["mnist5k"].rank == {"smoke": 4, "laptop": 20, "paper": 50}[profile]
+
+
+def test_grid_is_the_product_with_fixed_ranks_and_baselines_once():
+    sweep = load_params(FILE).sweep
+    grid = sweep.grid()
+    assert len({tuple(cell[key] for key in CELL) for cell in grid}) == len(grid)
+    trained = [cell for cell in grid if cell["target"] not in ("dsm", "dsm-vr")]
+    ranks = {name: {c["rank"] for c in trained if c["dataset"] == name} for name in sweep.datasets}
+    assert ranks == {"gaussian100": set(sweep.ranks), "logistic50": {0}}
+    per_seed = len(sweep.sigmas) * len(sweep.regimes) * len(sweep.seeds)
+    assert len(grid) == per_seed * (len(sweep.targets) * (len(sweep.ranks) + 1) + 4)
+
+
+def test_a_plain_value_replaces_one_that_depends_on_the_profile(tmp_path):
+    params = load_params(
+        write(tmp_path, lambda raw: raw["sweep"].update(seeds=[7], ranks=[15, 20]))
+    )
+    assert params.sweep.seeds == (7,) and params.sweep.ranks == (15, 20)
+
+
+def test_common_settings_yield_to_what_differs(tmp_path):
+    params = load_params(FILE)
+    assert params.train["mnist5k"].regime == "finite"
+    assert params.train["ring6"].regime == "streaming"
+
+
+def setter(*keys, value):
+    def change(raw):
+        section = raw
+        for key in keys[:-1]:
+            section = section[key]
+        section[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (setter("profile", value="tablet"), "profile = 'tablet'; legal: smoke, laptop, paper"),
+        (setter("sweep", "rnks", value=[1]), "unknown key sweep.rnks; legal: .*ranks"),
+        (
+            setter("train", "ring6", "lerning_rate", value=1),
+            r"unknown key .*lerning_rate; legal: .*learning_rate",
+        ),
+        (setter("trian", value={}), "unknown key trian; legal: .*train"),
+        (
+            setter("train", "ring6", "sigma", value=0.0),
+            r"train.ring6.sigma = 0.0: .*greater than 0",
+        ),
+        (setter("train", "ring6", "sigma", value=float("nan")), "train.ring6.sigma = nan"),
+        (setter("train", "ring6", "sigma", value=float("inf")), "train.ring6.sigma = inf"),
+        (setter("train", "ring6", "sigma", value="1e-3x"), "train.ring6.sigma = '1e-3x'"),
+        (setter("train", "ring6", "target", value="best"), "target = 'best': .*'jacobian'"),
+        (setter("sweep", "ranks", value=[0]), "rank.* = 0: .*greater than or equal to 1"),
+        (setter("sweep", "sigmas", value=[-0.1]), "sigma.* = -0.1"),
+        (setter("sweep", "datasets", value=["gausian100"]), "'gausian100'; legal: .*gaussian100"),
+        (setter("cluster", "workers", value=64), "64 workers need 64 CPUs, but local_cpus is 2"),
+        (setter("speed", "repeats", value=0), "speed.repeats = 0"),
+        (lambda raw: raw.pop("mixing"), "mixing is missing"),
+    ],
+)
+def test_bad_input_ends_in_one_line_that_names_it(tmp_path, monkeypatch, change, message):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(SettingsError) as caught:
+        load_params(write(tmp_path, change))
+    assert re.search(message, str(caught.value)), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_or_broken_file_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="cannot read .*params.yaml"):
+        load_params(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("profile: [laptop")
+    with pytest.raises(SettingsError, match="cannot read"):
+        load_params(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("- laptop")
+    with pytest.raises(SettingsError, match="mapping of sections"):
+        load_params(tmp_path / "params.yaml")
+
+
+def test_rank_is_checked_against_the_data():
+    check_rank(3, 3)
+    with pytest.raises(SettingsError, match=r"rank = 101; legal for these data: 0\.\.100"):
+        check_rank(101, 100)

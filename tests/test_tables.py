@@ -1,0 +1,285 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import report_inputs
+from report_inputs import write_inputs
+
+from hosm.experiment import cells, tables
+from hosm.experiment.results import lowest, radial_distance, records, speed_ratios
+
+FACTS = {"profile": "laptop", "seeds": [0, 1], "hardware": "2 cores of a test"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return write_inputs(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def results(root):
+    return tables.load_results(root)
+
+
+def _only(frame, **values):
+    for column, value in values.items():
+        frame = frame[frame[column] == value]
+    assert len(frame) == 1
+    return frame.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "text"),
+    [
+        (7.3041, 0.0412, "7.304 ± 0.041"),
+        (436.2, 12.3, "436 ± 12"),
+        (1.2e-5, 2e-7, "0.0000120 ± 0.0000002"),
+        (7.3041, math.nan, "7.30"),
+        (7.3041, 0.0, "7.30 ± 0"),
+        (math.nan, 0.1, "–"),
+    ],
+)
+def test_a_standard_error_sets_the_digits(mean, error, text):
+    assert cells.plus_minus(mean, error) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (34612.4, "34,612"), (0.0379, "0.0379"), (2e-7, "2.00e-07"), (math.inf, "∞")],
+)
+def test_numbers_have_three_significant_digits(value, text):
+    assert cells.number(value) == text
+
+
+def test_table1_shows_the_paper_beside_ours(results):
+    table = tables.accuracy_table(results.accuracy)
+    row = _only(table, Method="s2, moment", Rank="30")
+    assert row["Data set"] == "gaussian100 (reconstruction)"
+    assert row["Paper, σ = 0.05"] == "2.05 ± 0.544"
+    assert row["Ours ± s.e., σ = 0.05"] == "7.200 ± 0.031"
+    assert (row["Seeds"], row["Steps"], row["Training (s)"]) == ("2", "2,500", "80.0")
+    assert _only(table, Method="s2, jacobian", Rank="30")["Paper, σ = 0.05"] == "–"
+
+
+def test_table1_lists_baselines_then_estimates_then_references(results):
+    table = tables.accuracy_table(results.accuracy)
+    methods = list(dict.fromkeys(table["Method"]))
+    assert methods[:3] == ["autodiff, DSM", "autodiff, DSM-VR", "autodiff, joint moment"]
+    assert methods[-2:] == ["floor, best diag + rank r", "constant predictor"]
+    floors = table[table["Method"].str.startswith("floor")]
+    assert list(floors["Ours ± s.e., σ = 0.05"]) == ["7.04", "5.28", "1.76"]
+    assert set(floors["Seeds"]) == {"–"}
+
+
+def test_table1_marks_the_lowest_error_and_what_is_within_two_standard_errors(results):
+    table = tables.accuracy_table(results.accuracy)
+    marked = table[table["Ours ± s.e., σ = 0.05"].map(cells.is_bold)]
+    gaussian = marked[marked["Data set"].str.startswith("gaussian")]
+    assert list(zip(gaussian["Method"], gaussian["Rank"], strict=True)) == [("s2, jacobian", "30")]
+    logistic = marked[marked["Data set"].str.startswith("logistic")]  # 7.8, and 8.1 ± .2, 8.4 ± .3
+    assert set(logistic["Method"]) >= {"s2, jacobian", "autodiff, DSM-VR"}
+    assert "s2, residual" not in set(logistic["Method"])
+
+
+def test_a_reference_is_never_marked_as_the_best():
+    accuracy = report_inputs.accuracy()
+    cell = records(accuracy[accuracy["dataset"] == "gaussian100"])
+    marked = [row["method"] for row, mark in zip(cell, lowest(cell), strict=True) if mark]
+    assert marked == ["s2, jacobian"]
+
+
+def test_the_constant_is_exact_for_a_gaussian_alone(results):
+    table = tables.accuracy_table(results.accuracy)
+    constants = table[table["Method"] == "constant predictor"]["Ours ± s.e., σ = 0.05"]
+    assert list(constants) == ["0 (exact)", "17.8"]
+
+
+def test_each_sigma_has_its_columns_and_each_regime_its_references(tmp_path):
+    root = write_inputs(tmp_path)
+    path = root / "data" / "results" / "accuracy" / "table1.csv"
+    frame = pd.read_csv(path)
+    other = frame[frame["sigma"].notna()].assign(sigma=0.1, mean=lambda f: f["mean"] + 1)
+    finite = frame[frame["sigma"].notna()].assign(regime="finite")
+    pd.concat([frame, other, finite]).to_csv(path, index=False)
+    table = tables.accuracy_table(tables.load_results(root).accuracy)
+    assert [name for name in table if "σ = 0.1" in name] == [
+        "Paper, σ = 0.1",
+        "Ours ± s.e., σ = 0.1",
+    ]
+    row = _only(table, Method="autodiff, DSM", Regime="streaming", **_logistic())
+    assert row["Ours ± s.e., σ = 0.1"] == "20.30 ± 0.40"
+    constants = table[(table["Method"] == "constant predictor") & (table["Rank"] == "–")]
+    assert list(constants["Regime"]) == ["finite", "streaming"] * 2
+    assert "–" in set(table["Ours ± s.e., σ = 0.1"])  # the finite regime has one sigma
+
+
+def _logistic():
+    return {"Data set": "logistic50 (reconstruction)"}
+
+
+def test_one_seed_has_no_standard_error(results):
+    accuracy = results.accuracy.assign(standard_error=math.nan)
+    table = tables.accuracy_table(accuracy)
+    assert _only(table, Method="s2, moment", Rank="30")["Ours ± s.e., σ = 0.05"] == "7.20"
+
+
+def test_errors_of_s1_are_averaged_over_seeds(results):
+    table = tables.first_order_table(results.trials)
+    row = _only(table, Objective="DSM-VR", **_logistic())
+    assert row["Squared error of s1, ours ± s.e."] == "0.5250 ± 0.0050"
+
+
+def test_ratios_of_table2_are_those_of_the_medians(results):
+    ratios = {(row["backbone"], row["rank"]): row for row in speed_ratios(results.speed)}
+    row = ratios["mlp", 20]
+    assert row["loop"] == pytest.approx(12 / 0.5)
+    assert row["loop_low"] == pytest.approx(12 * 0.9 / (0.5 * 1.25))
+    assert row["loop_high"] == pytest.approx(12 * 1.25 / (0.5 * 0.9))
+    assert row["chunked"] == pytest.approx(3 / 0.5)  # reverse is the faster of the two
+    assert row["chunked_method"] == "autodiff reverse, chunked"
+    assert row["s1"] == pytest.approx(0.5 / 0.3)
+    assert row["joint"] == pytest.approx(1.1 * 0.5 / 0.3)
+    assert row["paper"] == pytest.approx(32.1e-3 / 380e-6)
+    assert math.isnan(ratios["mlp", 200]["joint"])
+
+
+def test_ratios_are_shown_with_their_range_and_the_papers(results):
+    row = _only(tables.ratio_table(results.speed), Network="U-Net, D = 784, batch 10", Rank="20")
+    assert row["Loop / s2, paper"] == "510×"
+    assert row["Loop / s2, ours (range)"] == "600× (432 to 833)"
+    other = tables.ratio_table(results.speed).iloc[2]
+    assert other["s1 and s2 of a shared trunk / s1, ours"] == "–"
+
+
+def test_table2_says_where_rows_were_scaled_and_marks_the_fastest(results):
+    table = tables.speed_table(results.speed)
+    loops = table[table["Method"] == "autodiff loop"]
+    assert list(loops["Jacobian rows timed"]) == ["all", "scaled from 49 of 784 rows"]
+    assert list(loops["Paper, TITAN Xp (ms)"]) == ["32.1", "34,600"]
+    marked = table[table["Ours, median (ms)"].map(cells.is_bold)]
+    assert list(marked["Method"]) == ["s2", "s2"]
+    assert list(marked["Ours, median (ms)"]) == ["**0.500**", "**42.0**"]
+
+
+def test_table3_marks_the_most_effective_sampler_within_the_bound(results):
+    table = tables.mixing_table(results.mixing, 0.1)
+    there = table[(table["Scores"] == "exact") & table["Target"].str.startswith("ring6")]
+    biased = _only(there, Method="Ozaki", **{"Step size": "paper's step"})
+    assert (biased["Within 0.1?"], biased["ESS bulk, total"]) == ("no", "2,250")
+    assert biased["ESS nice per chain, paper"] == "28.89"
+    best = there[there["ESS bulk, total"].map(cells.is_bold)]
+    assert list(best["Method"]) == ["Langevin", "Langevin"]
+    tuned = there[there["Step size"] == "tuned"]
+    assert set(tuned["ESS nice per chain, paper"]) == {"–"}
+
+
+def test_table3_says_when_tuning_found_nothing_and_when_chains_diverged(results):
+    mixing = results.mixing.assign(tuning_within_bound=False, finite_share=0.5, kolmogorov=1.0)
+    table = tables.mixing_table(mixing.assign(sound=False, ess_bulk=math.nan), 0.1)
+    assert "tuned, none within the bound" in set(table["Step size"])
+    assert set(table["Distance, coordinate"]) == {"1.0 (diverged)"}
+    assert set(table["ESS bulk, total"]) == {"–"}
+
+
+def test_the_radius_tells_a_ring_of_modes_from_a_blob_of_the_same_width():
+    generator = np.random.default_rng(0)
+    angles = generator.integers(0, 6, 4000) * np.pi / 3
+    ring = 4 * np.stack([np.cos(angles), np.sin(angles)], 1) + generator.normal(size=(4000, 2)) / 2
+    blob = generator.normal(size=(4000, 2)) * ring.std(0)
+    assert radial_distance(blob, ring) > 0.25
+    assert radial_distance(ring[::2], ring[1::2]) < 0.06
+    assert radial_distance(np.full((10, 2), np.nan), ring) == 1.0
+
+
+def test_draws_whose_radius_is_off_are_not_within_the_bound(tmp_path):
+    root = write_inputs(tmp_path)
+    path = root / "data" / "results" / "mixing" / "samples.npz"
+    with np.load(path) as archive:
+        draws = dict(archive)
+    draws["ring6|exact|langevin"] *= 3
+    np.savez(path, **draws)
+    table = tables.mixing_table(tables.load_results(root).mixing, 0.1)
+    there = table[table["Target"].str.startswith("ring6") & (table["Step size"] == "tuned")]
+    row = _only(there, Method="Langevin", Scores="exact")
+    assert float(row["Distance, radius"]) > 0.3
+    assert row["Within 0.1?"] == "no"
+    assert cells.is_bold(_only(there, Method="Ozaki", Scores="exact")["ESS bulk, total"])
+
+
+def test_calibration_and_reliability_name_units(results):
+    table = tables.calibration_table(results.calibration)
+    row = _only(table, Measure="negative log-likelihood, C as predicted")
+    assert (row["Unit"], row["Ours"]) == ("nats per image", "-1,605")
+    bins = tables.reliability_table(results.reliability)
+    assert set(bins["Measured / predicted"]) == {"1.20×"}
+    assert bins["Entries"][0] == "31,360"
+
+
+def test_tables_are_written_as_csv_without_marks_and_as_markdown(results, tmp_path):
+    tables.write_all(results, tmp_path / "tables")
+    names = {path.stem for path in (tmp_path / "tables").glob("*.csv")}
+    assert names == set(tables.display_tables(results))
+    assert names == {path.stem for path in (tmp_path / "tables").glob("*.md")}
+    csv = (tmp_path / "tables" / "table1-accuracy.csv").read_text()
+    markdown = (tmp_path / "tables" / "table1-accuracy.md").read_text()
+    assert "2.100 ± 0.031" in csv and "**" not in csv
+    assert "**2.100 ± 0.031**" in markdown
+    assert all(line.startswith("|") for line in markdown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("file", "column"),
+    [("mixing/table3.csv", "kolmogorov"), ("uncertainty/reliability.csv", "observed")],
+)
+def test_a_missing_column_is_named(tmp_path, file, column):
+    path = write_inputs(tmp_path) / "data" / "results" / file
+    pd.read_csv(path).drop(columns=column).to_csv(path, index=False)
+    with pytest.raises(ValueError, match=rf"{path.name} lacks {column}; it has"):
+        tables.load_results(tmp_path)
+
+
+def test_missing_files_entries_and_rows_are_named(tmp_path):
+    folder = write_inputs(tmp_path) / "data" / "results"
+    (folder / "uncertainty" / "card.json").write_text("{}")
+    with pytest.raises(ValueError, match="card.json lacks shape"):
+        tables.load_results(tmp_path)
+    (folder / "speed" / "table2.csv").unlink()
+    with pytest.raises(FileNotFoundError, match="table2.csv does not exist; run the stage"):
+        tables.load_results(tmp_path)
+    report_inputs.speed().iloc[:0].to_csv(folder / "speed" / "table2.csv", index=False)
+    with pytest.raises(ValueError, match="table2.csv holds no rows"):
+        tables.load_results(tmp_path)
+
+
+def test_the_readme_block_holds_the_headline_numbers(results):
+    block = tables.readme_block(results, FACTS)
+    lines = [line for line in block.splitlines() if line.startswith("|")][2:]
+    assert 8 <= len(lines) <= 13
+    for text in ("2.05 ± 0.544", "7.200 ± 0.031", "2.100 ± 0.031", "floor 1.76", "600×", "510×"):
+        assert text in block
+    assert "21.81 / 28.89" in block
+    assert "28.1 at distance 0.31, beyond the bound" in block
+    assert block.endswith("ranges are least to largest.")
+    assert "Profile `laptop`, seeds 0, 1, on 2 cores of a test." in block
+
+
+def test_a_block_replaces_what_stands_between_markers():
+    text = "before\n<!-- a -->\nold\n<!-- b -->\nafter\n"
+    once = tables.replace_between_markers(text, "<!-- a -->", "<!-- b -->", "new\n")
+    assert once == "before\n<!-- a -->\nnew\n<!-- b -->\nafter\n"
+    assert tables.replace_between_markers(once, "<!-- a -->", "<!-- b -->", "new") == once
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing, END", "'BEGIN' occurs 0 times"),
+        ("BEGIN, nothing", "'END' occurs 0 times"),
+        ("BEGIN END BEGIN", "'BEGIN' occurs 2 times"),
+        ("END BEGIN", "'END' stands before 'BEGIN'"),
+    ],
+)
+def test_markers_must_be_there_once_and_in_order(text, message):
+    with pytest.raises(ValueError, match=message):
+        tables.replace_between_markers(text, "BEGIN", "END", "new")
