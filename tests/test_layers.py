@@ -85,11 +85,10 @@ def test_modules_say_what_they_export(path):
         for node in tree.body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
     ]
-    defined = {getattr(node, "name", "") for node in tree.body} | {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }
+    defined = {getattr(node, "name", "") for node in tree.body}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            defined |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            defined |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
     assert set(ast.literal_eval(names[0])) <= defined
