@@ -4,8 +4,9 @@ Estimates first-, second- and higher-order gradients of a data distribution's
 log-density from samples (Meng, Song, Li and Ermon, "Estimating High Order Gradients of
 the Data Distribution by Denoising", NeurIPS 2021), and uses them.
 
-Read the modules in this order: distributions, noise, operators, tweedie, networks, scores,
-objectives, training, uncertainty, samplers, metrics.
+Read the modules in this order: laws, distributions, energies, noise, operators, tweedie,
+networks, scores, targets, objectives, batches, training, checkpoints, uncertainty, samplers,
+metrics.
 """
 
 __version__ = "0.1.0"

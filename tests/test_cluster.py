@@ -1,0 +1,236 @@
+"""Ray: the plain loop and Ray Train agree, one worker and two agree, runs resume, jobs submit."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hosm.experiment import cluster, datasets
+from hosm.experiment.params import Backbone, ClusterParams, ModelParams
+from hosm.experiment.process import StageError
+from hosm.experiment.tasks import TrainingTask, train_here
+
+pytestmark = pytest.mark.cluster
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def spec(**changes):
+    base = {
+        "backbone": Backbone(kind="mlp", shared=False, width=32),
+        "sigma": 0.1,
+        "rank": 0,
+        "learning_rate": 2e-3,
+        "batch_size": 64,
+        "max_steps": 60,
+        "ema_decay": 0.9,
+        "validate_every": 20,
+    }
+    return ModelParams(**{**base, **changes})
+
+
+def task(**changes):
+    sizes = {"train_points": 640, "validation_points": 300, "test_points": 10}
+    data = datasets.prepare("ring6", seed=0, **sizes)
+    return TrainingTask.of(data, spec(**changes), data.card["shape"], data.card["std"])
+
+
+def params(workers=1, **changes):
+    base = {
+        "workers": workers,
+        "use_gpu": False,
+        "cpus_per_worker": 1,
+        "local_cpus": 2,
+        "object_store_mb": 200,
+        "max_failures": 0,
+    }
+    return ClusterParams(**{**base, **changes})
+
+
+@pytest.fixture(scope="module")
+def local_cluster():
+    with cluster.connect(params()):
+        yield
+
+
+def test_ray_with_one_worker_equals_the_plain_loop(local_cluster, tmp_path):
+    torch.set_num_threads(1)
+    plain = train_here(task())
+    ray_result = cluster.train_on_cluster(task(), params(), str(tmp_path))
+    assert ray_result.history == plain.history
+    for name, value in plain.weights.items():
+        assert torch.equal(ray_result.weights[name], value)
+
+
+@pytest.mark.parametrize("changes", [{}, {"rank": 1, "target": "residual"}, {"regime": "finite"}])
+def test_two_workers_equal_one_at_equal_global_batch(local_cluster, tmp_path, changes):
+    one = train_here(task(**changes))
+    two = cluster.train_on_cluster(task(**changes), params(2), str(tmp_path))
+    for ours, reference in zip(two.history, one.history, strict=True):
+        assert ours["validation_dsm"] == pytest.approx(reference["validation_dsm"], rel=1e-4)
+        assert ours["validation_second"] == pytest.approx(reference["validation_second"], rel=1e-3)
+
+
+def test_a_finished_run_of_the_same_name_is_not_trained_again(local_cluster, tmp_path):
+    first = cluster.train_on_cluster(task(), params(), str(tmp_path))
+    started = time.perf_counter()
+    again = cluster.train_on_cluster(task(), params(), str(tmp_path))
+    assert again.history == first.history
+    assert time.perf_counter() - started < 120
+    folders = [path for path in tmp_path.iterdir() if path.name.startswith("ring6-")]
+    assert len(folders) == 1
+
+
+def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):
+    with pytest.raises(StageError, match="training of ring6 failed: .*diverged") as caught:
+        cluster.train_on_cluster(
+            task(learning_rate=1e30, target="moment"), params(), str(tmp_path)
+        )
+    assert "\n" not in str(caught.value)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def stage_environment(project, **extra):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "DVC_", "MLFLOW_"))}
+    return {**clean, "HOSM_PROJECT": str(project), "PYTHONPATH": str(ROOT), **extra}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project folder under the smoke profile, with one prepared data set."""
+    text = (ROOT / "params.yaml").read_text()
+    head, tail = text.split("profile: laptop", 1)
+    (tmp_path / "params.yaml").write_text(f"{head}profile: smoke{tail}")
+    command = [sys.executable, "-m", "pipeline.prepare", "two-modes"]
+    environment = stage_environment(tmp_path, MLFLOW_TRACKING_URI="off")
+    subprocess.run(command, cwd=ROOT, check=True, env=environment, timeout=120)
+    return tmp_path
+
+
+def test_ray_job_submit_runs_one_stage_on_a_loopback_cluster(project):
+    dashboard, gcs = free_port(), free_port()
+    environment = stage_environment(
+        project, RAY_AUTH_MODE="disabled", RAY_API_SERVER_ADDRESS=f"http://127.0.0.1:{dashboard}"
+    )
+    ray = str(Path(sys.executable).parent / "ray")
+    start = [ray, "start", "--head", f"--port={gcs}", "--dashboard-host=127.0.0.1", "--block"]
+    start += [f"--dashboard-port={dashboard}", "--num-cpus=2", "--node-ip-address=127.0.0.1"]
+    start += [
+        "--object-store-memory=200000000",
+        "--disable-usage-stats",
+        "--include-dashboard=true",
+    ]
+    log = (project / "head.log").open("w")
+    head = subprocess.Popen(start, env=environment, stdout=log, stderr=log, cwd=project)
+    variables = f'"HOSM_PROJECT": "{project}", "MLFLOW_TRACKING_URI": "off"'
+    submit = [ray, "job", "submit", "--working-dir", str(ROOT), "--runtime-env-json"]
+    submit += [f'{{"env_vars": {{{variables}}}}}', "--"]
+    submit += [sys.executable, "-m", "pipeline.train", "two-modes"]
+    try:
+        wait_for(lambda: connects(dashboard), 60)
+        done = subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=240)
+    finally:
+        head.send_signal(signal.SIGTERM)
+        head.wait(60)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert (project / "data" / "models" / "two-modes" / "model.safetensors").exists()
+
+
+def connects(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.5)
+
+
+def alive(pattern):
+    done = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True)
+    return [int(pid) for pid in done.stdout.split()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_orphan_trains_on_when_the_parent_is_killed(project, number):
+    """As when DVC, which runs the stage, is killed: Linux tells the stage, which stops Ray."""
+    text = (project / "params.yaml").read_text()
+    long = text.replace("max_steps: {smoke: 200,", "max_steps: {smoke: 10000000,")
+    (project / "params.yaml").write_text(long)
+    environment = stage_environment(
+        project, DVC_STAGE="train@two-modes", MLFLOW_TRACKING_URI="off", MARK=str(project)
+    )
+    code = (
+        "import subprocess, sys; subprocess.run("
+        f"[sys.executable, '-m', 'pipeline.train', 'two-modes'], cwd={str(ROOT)!r})"
+    )
+    with (project / "stage.log").open("w") as log:
+        parent = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        wait_for(lambda: "step 100/" in (project / "stage.log").read_text(), 120)
+        mark = str(project).encode()
+        if number == signal.SIGINT:
+            os.killpg(parent.pid, number)
+        else:
+            parent.send_signal(number)
+        parent.wait(60)
+        wait_for(lambda: not marked(mark), 60)
+    assert not (project / "data" / "models" / "two-modes").exists()
+
+
+def marked(mark):
+    """Processes whose environment holds the mark, Ray's workers among them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if b"MARK=" + mark in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "train.npy").unlink(), "train.npy"),
+        (lambda folder: (folder / "train.npy").write_bytes(b"\x93NUMPY"), "train.npy"),
+        (lambda folder: np.save(folder / "train.npy", np.full((9, 2), np.nan, "f4")), "train.npy"),
+    ],
+)
+def test_spoilt_data_end_in_one_line_and_leave_the_earlier_model(project, spoil, message):
+    earlier = project / "data" / "models" / "two-modes"
+    earlier.mkdir(parents=True)
+    (earlier / "card.json").write_text("{}")
+    spoil(project / "data" / "prepared" / "two-modes")
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.train", "two-modes"],
+        cwd=ROOT,
+        env=stage_environment(project, MLFLOW_TRACKING_URI="off"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and message in errors[0]
+    assert "Traceback" not in done.stderr
+    assert (earlier / "card.json").read_text() == "{}"
