@@ -31,7 +31,7 @@ def sweep() -> None:
         def tell(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
             name = "-".join(str(value) for value in cell.values())
             numbers = {key: metrics[key] for key in search.MEASURED if key in metrics}
-            tracker.finished_child(run, name, cell, numbers, {"stage": "sweep"}, status)
+            tracker.finished_child(run, name, cell, numbers, {"stage": "trial"}, status)
 
         with cluster.connect(params.cluster, echo=False):
             trials = search.run_sweep(inputs, key, tell)

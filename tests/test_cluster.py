@@ -45,6 +45,7 @@ def params(workers=1, **changes):
     base = {
         "workers": workers,
         "use_gpu": False,
+        "backend": "auto",
         "cpus_per_worker": 1,
         "local_cpus": 2,
         "object_store_mb": 200,

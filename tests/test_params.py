@@ -82,7 +82,7 @@ def setter(*keys, value):
         (setter("sweep", "ranks", value=[0]), "rank.* = 0: .*greater than or equal to 1"),
         (setter("sweep", "sigmas", value=[-0.1]), "sigma.* = -0.1"),
         (setter("sweep", "datasets", value=["gausian100"]), "'gausian100'; legal: .*gaussian100"),
-        (setter("cluster", "workers", value=64), "64 workers need 64 CPUs, but local_cpus is 2"),
+        (setter("cluster", "workers", value=64), "64 workers need 128 CPUs, but local_cpus is 2"),
         (setter("speed", "repeats", value=0), "speed.repeats = 0"),
         (lambda raw: raw.pop("mixing"), "mixing is missing"),
     ],

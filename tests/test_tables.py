@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -262,6 +263,13 @@ def test_the_readme_block_holds_the_headline_numbers(results):
     assert "28.1 at distance 0.31, beyond the bound" in block
     assert block.endswith("ranges are least to largest.")
     assert "Profile `laptop`, seeds 0, 1, on 2 cores of a test." in block
+
+
+def test_the_readme_block_shows_fresh_draws_at_the_papers_middle_sigma(results):
+    accuracy = results.accuracy
+    other = [accuracy.assign(regime="finite", mean=0.5), accuracy.assign(sigma=0.1, mean=0.6)]
+    changed = replace(results, accuracy=pd.concat([*other, accuracy]))
+    assert tables.readme_block(changed, FACTS) == tables.readme_block(results, FACTS)
 
 
 def test_a_block_replaces_what_stands_between_markers():

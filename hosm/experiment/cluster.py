@@ -21,10 +21,11 @@ import ray.train
 import torch
 import torch.distributed
 from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchTrainer
+from ray.train.torch import TorchConfig, TorchTrainer
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from hosm import __version__
 from hosm.batches import Shard
 from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.experiment.params import ClusterParams
@@ -195,7 +196,7 @@ def train_on_cluster(
     """
     train, validation = ray.put(task.train), ray.put(task.validation)
     digest = hashlib.sha256(task.train.tobytes() + task.validation.tobytes()).hexdigest()
-    name = f"{task.name}-{key_of(task.spec.model_dump(), params.workers, digest)}"
+    name = f"{task.name}-{key_of(__version__, task.spec.model_dump(), params.workers, digest)}"
     slim = TrainingTask(task.name, task.spec, task.shape, task.data_std, None, None)
     trainer = TorchTrainer(
         _worker,  # type: ignore[arg-type]
@@ -206,6 +207,7 @@ def train_on_cluster(
             "threads": params.cpus_per_worker,
             "tracking": tracking,
         },
+        torch_config=TorchConfig(backend=None if params.backend == "auto" else params.backend),
         scaling_config=ScalingConfig(
             num_workers=params.workers,
             use_gpu=params.use_gpu,

@@ -48,6 +48,7 @@ class ClusterParams(_Frozen):
 
     workers: int = Field(ge=1)
     use_gpu: bool
+    backend: Literal["auto", "gloo", "nccl"]
     cpus_per_worker: int = Field(ge=1)
     local_cpus: int = Field(ge=1)
     object_store_mb: int = Field(ge=80)
@@ -124,6 +125,7 @@ class SweepParams(_Frozen):
     regimes: tuple[Regime, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     workers_per_trial: int = Field(ge=1)
+    cpus_per_worker: int = Field(ge=1)
     max_concurrent: int = Field(ge=0)
     test_points: int = Field(ge=1)
     models: dict[str, dict[str, Any]]

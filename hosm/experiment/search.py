@@ -80,9 +80,11 @@ def _trial(config: dict[str, Any], inputs: SweepInputs) -> None:
     task = _task(inputs, cell)
     workers = inputs.sweep.workers_per_trial
     if workers == 1:
-        result = _train_in_place(task, inputs.cluster.cpus_per_worker)
+        result = _train_in_place(task, inputs.sweep.cpus_per_worker)
     else:
-        cluster = inputs.cluster.model_copy(update={"workers": workers})
+        cluster = inputs.cluster.model_copy(
+            update={"workers": workers, "cpus_per_worker": inputs.sweep.cpus_per_worker}
+        )
         result = train_on_cluster(task, cluster, inputs.storage)
     seconds = time.perf_counter() - started
     model = build_model(task.spec, task.shape, task.data_std)
@@ -100,7 +102,7 @@ def _concurrency(inputs: SweepInputs) -> int:
     Raises:
         StageError: not even one.
     """
-    each = inputs.sweep.workers_per_trial * inputs.cluster.cpus_per_worker
+    each = inputs.sweep.workers_per_trial * inputs.sweep.cpus_per_worker
     there = int(ray.cluster_resources().get("CPU", 0))
     if there < each:
         raise StageError(f"a trial needs {each} CPUs; the cluster has {there}")
@@ -131,7 +133,7 @@ class _Announce(tune.Callback):
 def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
     """Return a new tuner, or the restored one of an unfinished sweep of that name."""
     multi = inputs.sweep.workers_per_trial > 1
-    cpus = float(inputs.cluster.cpus_per_worker)
+    cpus = float(inputs.sweep.cpus_per_worker)
     resources = {HEAD: 0.001} if multi else {"CPU": cpus}
     trainable = tune.with_resources(tune.with_parameters(_trial, inputs=inputs), resources)
     path = f"{inputs.storage}/{name}"
