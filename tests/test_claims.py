@@ -1,11 +1,11 @@
 import math
 
 import pytest
-from report_inputs import write_inputs
 
 from hosm.experiment import claims as module
 from hosm.experiment.claims import claims
 from hosm.experiment.tables import load_results
+from tests.report_inputs import write_inputs
 
 
 @pytest.fixture(scope="module")

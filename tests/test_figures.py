@@ -6,9 +6,9 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from PIL import Image
-from report_inputs import write_inputs
 
 from hosm.experiment import figures, page, pictures, sampling_figures, style, tables
+from tests.report_inputs import write_inputs
 
 
 @pytest.fixture(scope="module")

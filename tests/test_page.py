@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 
 import jinja2
 import pytest
-from report_inputs import write_inputs
 
 from hosm.experiment import page, tables
 from hosm.experiment.params import load_params
+from tests.report_inputs import write_inputs
 
 FIGURES = tuple(page.FIGURES)
 PIXEL = base64.b64decode(

@@ -4,11 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import report_inputs
-from report_inputs import write_inputs
 
 from hosm.experiment import cells, tables
 from hosm.experiment.results import lowest, radial_distance, records, speed_ratios
+from tests import report_inputs
+from tests.report_inputs import write_inputs
 
 FACTS = {"profile": "laptop", "seeds": [0, 1], "hardware": "2 cores of a test"}
 

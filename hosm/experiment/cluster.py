@@ -20,7 +20,14 @@ import ray
 import ray.train
 import torch
 import torch.distributed
-from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train import (
+    Checkpoint,
+    CheckpointConfig,
+    FailureConfig,
+    LoggingConfig,
+    RunConfig,
+    ScalingConfig,
+)
 from ray.train.torch import TorchConfig, TorchTrainer
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -142,8 +149,9 @@ def _reporter(rank: int, logger: RunLogger, total: int) -> Callable[[Progress], 
 
 def _hush(package: str) -> None:
     """Silence the loggers of a package up to warnings: Ray announces each checkpoint twice."""
+    path = package.replace(".", os.sep)  # some of its loggers are named after their file
     for name in [package, *logging.root.manager.loggerDict]:
-        if name.startswith(package):
+        if name.startswith(package) or path in name:
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -221,6 +229,7 @@ def train_on_cluster(
                 controller_failure_limit=1,  # type: ignore[call-arg]
             ),
             checkpoint_config=CheckpointConfig(num_to_keep=2),
+            logging_config=LoggingConfig(log_level="WARNING"),
             callbacks=callbacks,
         ),
     )
