@@ -19,8 +19,10 @@ def report() -> None:
         facts = page.facts(PROJECT, params.profile, params)
         page.write(results, pictures, facts, reports / "index.html")
         readme, block = PROJECT / "README.md", tables.readme_block(results, facts)
-        text = tables.replace_between_markers(readme.read_text(), BEGIN, END, block)
-        readme.write_text(text)
+        text = tables.replace_between_markers(
+            readme.read_text(encoding="utf-8"), BEGIN, END, block
+        )
+        readme.write_text(text, encoding="utf-8")
         run.log_artifact(reports / "tables", "tables")
         run.log_artifact(reports / "figures", "figures")
         run.log_artifact(reports / "index.html")

@@ -140,12 +140,24 @@ def test_ray_job_submit_runs_one_stage_on_a_loopback_cluster(project):
     submit += [sys.executable, "-m", "pipeline.train", "two-modes"]
     try:
         wait_for(lambda: connects(dashboard), 60)
-        done = subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=240)
+        done = submitted(submit, environment)
     finally:
         head.send_signal(signal.SIGTERM)
         head.wait(60)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert (project / "data" / "models" / "two-modes" / "model.safetensors").exists()
+
+
+def submitted(command, environment):
+    """Submit a job, again while a cluster that has just started has no agent yet."""
+    for _ in range(20):
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=240
+        )
+        if "No available agent" not in done.stdout + done.stderr:
+            break
+        time.sleep(2)
+    return done
 
 
 def connects(port):

@@ -89,6 +89,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     options: dict[str, Any] = {"log_to_driver": echo, "logging_level": "warning"}
     if "RAY_ADDRESS" not in os.environ and not ray.is_initialized():
         options |= {
+            "address": "local",  # not one that another program started on this machine
             "num_cpus": params.local_cpus,
             "object_store_memory": params.object_store_mb * 2**20,
             "include_dashboard": True,

@@ -61,7 +61,8 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
     ),
     "denoising": (
         "Test images: clean, noisy, the posterior mean, the predicted variance of each pixel, and "
-        "the squared error measured over several noise draws; the last two share one scale.",
+        "the squared error measured over several noise draws. The last two share one scale, which "
+        "ends at the 99.5th percentile.",
         "Rows of digits: clean, noisy and denoised in grey; predicted variance and measured "
         "squared error in colour, both brightest along the strokes where they are large.",
     ),

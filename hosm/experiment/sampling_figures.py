@@ -129,7 +129,7 @@ def curves_figure(curves: pd.DataFrame, bias_bound: float) -> Figure:
         log_axis(ax, "x")
         log_axis(ax, "y")
         ax.set(xlabel="iterations after burn-in, each chain", ylabel="Kolmogorov distance")
-        nearest = min(ends, key=lambda name: ends[name])
+        nearest = min(ends, key=lambda name: np.nan_to_num(ends[name], nan=np.inf))
         ax.set_title(f"{target}\nnearest at the end: {nearest} ({cells.number(ends[nearest], 2)})")
     keys = _sampler_keys(curves, markers=False)
     legend(figure, [*keys, key("", GREY, f"bias bound, {bias_bound:g}", linestyle=":")], 3)
