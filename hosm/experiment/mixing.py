@@ -4,9 +4,9 @@ Protocol: 32 chains from N(0, 4 I), burn-in, then 10,000 draws (Meng, Song, Li a
 NeurIPS 2021, section 6.2 and appendix F). Each method's step size is tuned alike: of those
 tried, the one with the most effective samples whose draws stay within a bound of exact draws in
 Kolmogorov distance, on the worst of the coordinates and the distance from the mean (a sampler
-that blurs the modes into one blob can have good coordinates, but not a good radius). The paper's own step sizes stand as rows of their
-own. Scores are those of the exact law, or learned at sigma = 0.1. As printed, Ozaki(eps) runs at
-twice the clock of Langevin(eps).
+that blurs the modes into one blob can have good coordinates, but not a good radius). The paper's
+own step sizes stand as rows of their own. Scores are those of the exact law, or learned at
+sigma = 0.1. As printed, Ozaki(eps) runs at twice the clock of Langevin(eps).
 """
 
 import time
@@ -79,9 +79,6 @@ def _measure(
     nice = metrics.ess_nice(draws, exact.mean, exact.variance)
     bulk = metrics.ess_bulk(draws)
     finite = float(torch.isfinite(flat).all(1).float().mean())
-    distance = (
-        metrics.kolmogorov_distance(flat, reference).max() if finite == 1 else torch.ones(())
-    )
     return {
         "ess_nice": float(nice.min()),
         "ess_bulk": float(bulk.min()),
