@@ -16,8 +16,9 @@ def train(name: str) -> None:
         name: a section of `train` in params.yaml, which is also the data set.
     """
     with open_stage("train", name) as (params, run, _):
+        spec = params.trained(name)
         data = datasets.load(PROJECT / "data" / "prepared" / name)
-        spec, shape, std = params.train[name], data.card["shape"], data.card["std"]
+        shape, std = data.card["shape"], data.card["std"]
         run.log_params({**spec.model_dump(), **params.cluster.model_dump()})
         run.set_tags({"data_hash": data.card["sha256"]})
         task = tasks.TrainingTask.of(data, spec, shape, std)

@@ -110,3 +110,8 @@ def test_rank_is_checked_against_the_data():
     check_rank(3, 3)
     with pytest.raises(SettingsError, match=r"rank = 101; legal for these data: 0\.\.100"):
         check_rank(101, 100)
+
+
+def test_an_unknown_model_is_named():
+    with pytest.raises(SettingsError, match="no model 'ring7' under train; legal: .*ring6"):
+        load_params(FILE).trained("ring7")

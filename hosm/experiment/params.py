@@ -46,7 +46,7 @@ class _Frozen(BaseModel):
 class ClusterParams(_Frozen):
     """Where Ray runs, and how many workers a training run has."""
 
-    workers: int = Field(ge=1)
+    workers: Count
     use_gpu: bool
     backend: Literal["auto", "gloo", "nccl"]
     cpus_per_worker: int = Field(ge=1)
@@ -69,9 +69,9 @@ class PrepareParams(_Frozen):
     """Sizes of the splits."""
 
     seed: int
-    train_points: int = Field(ge=1)
-    validation_points: int = Field(ge=1)
-    test_points: int = Field(ge=1)
+    train_points: Count
+    validation_points: Count
+    test_points: Count
     folder: str
 
 
@@ -153,7 +153,7 @@ class SweepParams(_Frozen):
 class AccuracyParams(_Frozen):
     """Table 1 made from the sweep."""
 
-    constant_points: int = Field(ge=2)
+    constant_points: Count
 
 
 class SpeedParams(_Frozen):
@@ -202,6 +202,16 @@ class Params(_Frozen):
     mixing: MixingParams
     uncertainty: UncertaintyParams
 
+    def trained(self, name: str) -> ModelParams:
+        """Return the settings of a model of the section `train`.
+
+        Raises:
+            SettingsError: there is none of that name.
+        """
+        if name not in self.train:
+            raise SettingsError(f"no model {name!r} under train; legal: {sorted(self.train)}")
+        return self.train[name]
+
 
 def _at_profile(value: Any, profile: str) -> Any:  # noqa: ANN401
     """Resolve every mapping over profiles within `value`."""
@@ -221,15 +231,13 @@ def _layered(section: dict[str, Any], names: list[str]) -> dict[str, dict[str, A
 
 def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
     """Turn the file's layers into the models' shape."""
-    out = dict(raw)
-    train = out.get("train")
+    out, train, sweep = dict(raw), raw.get("train"), raw.get("sweep")
     if isinstance(train, dict):
         out["train"] = _layered(train, [name for name in train if name != "common"])
-    sweep = out.get("sweep")
     if isinstance(sweep, dict):
-        named = [key for key in sweep if isinstance(sweep[key], dict) and key != "common"]
-        models = _layered(sweep, named)
-        rest = {key: value for key, value in sweep.items() if key not in {*named, "common"}}
+        sections = {key for key, value in sweep.items() if isinstance(value, dict)}
+        models = _layered(sweep, sorted(sections - {"common"}))
+        rest = {key: value for key, value in sweep.items() if key not in sections}
         out["sweep"] = {**rest, "models": models}
         missing = [name for name in sweep.get("datasets", []) if name not in models]
         if missing:
@@ -248,8 +256,7 @@ def _legal_keys(location: tuple[Any, ...]) -> str:
 
 def _explain(error: ValidationError) -> str:
     """Return the first problem as one line that names the value and what is legal."""
-    first = error.errors()[0]
-    name = ".".join(map(str, first["loc"]))
+    first, name = error.errors()[0], ".".join(map(str, error.errors()[0]["loc"]))
     if first["type"] == "extra_forbidden":
         return f"params.yaml: unknown key {name}; legal: {_legal_keys(first['loc'])}"
     if first["type"] == "missing":
@@ -272,8 +279,7 @@ def load_params(path: Path) -> Params:
         raise SettingsError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict):
         raise SettingsError(f"{path} must hold a mapping of sections")
-    profile = raw.get("profile")
-    if profile not in PROFILES:
+    if (profile := raw.get("profile")) not in PROFILES:
         raise SettingsError(f"profile = {profile!r}; legal: {', '.join(PROFILES)}")
     try:
         params = Params(**_arranged(_at_profile(raw, profile)))

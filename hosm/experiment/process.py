@@ -1,6 +1,7 @@
 """What every stage does around its work: find the project, report errors, die with its parent."""
 
 import ctypes
+import inspect
 import os
 import signal
 import sys
@@ -37,6 +38,10 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
         stage: the stage's function.
         arguments: what it is called with, from the command line.
     """
+    try:
+        inspect.signature(stage).bind(*arguments)
+    except TypeError as error:
+        raise SystemExit(f"error: {stage.__name__} takes other arguments: {error}") from error
     signal.signal(signal.SIGTERM, _interrupt)
     if "DVC_STAGE" in os.environ:
         die_with_parent()

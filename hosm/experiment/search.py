@@ -180,7 +180,7 @@ def run_sweep(
     Raises:
         StageError: a trial failed; the others have run, and a restart tries the failed ones again.
     """
-    total, ended = len(inputs.sweep.grid()), []
+    total, ended = len([_task(inputs, cell) for cell in inputs.sweep.grid()]), []
 
     def listen(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)

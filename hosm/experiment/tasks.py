@@ -1,6 +1,7 @@
 """A training task: what one run needs, from settings and data to the plain loop."""
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from hosm.batches import Shard
 from hosm.experiment.datasets import DataSet, law
 from hosm.experiment.models import build_model
-from hosm.experiment.params import ModelParams
+from hosm.experiment.params import ModelParams, check_rank
 from hosm.training import Progress, Settings, TrainingResult, fit
 
 __all__ = ["TrainingTask", "train_here", "training_settings"]
@@ -32,6 +33,9 @@ class TrainingTask:
     data_std: float
     train: Any
     validation: Any
+
+    def __post_init__(self) -> None:
+        check_rank(self.spec.rank, math.prod(self.shape))
 
     @classmethod
     def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
