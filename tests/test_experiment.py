@@ -1,0 +1,213 @@
+"""Evaluation on top of the library: table 1, table 2, mixing, denoising, saved models."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from hosm.experiment import accuracy, denoising, mixing, timing
+from hosm.experiment.datasets import law
+from hosm.experiment.models import build_model, load_model, save_model
+from hosm.experiment.params import (
+    Backbone,
+    MixingParams,
+    ModelParams,
+    SettingsError,
+    SpeedParams,
+    UncertaintyParams,
+)
+from hosm.operators import DiagonalPlusLowRank
+
+
+def spec(**changes):
+    base = {
+        "backbone": Backbone(kind="mlp", shared=False, width=16, second_width=8),
+        "sigma": 0.5,
+        "rank": 2,
+        "learning_rate": 1e-3,
+        "batch_size": 8,
+        "max_steps": 1,
+        "ema_decay": 0.0,
+        "validate_every": 1,
+    }
+    return ModelParams(**{**base, **changes})
+
+
+# Accuracy --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [15, 20, 30])
+def test_rank_floor_of_gaussian100_is_the_known_one(rank):
+    assert accuracy.rank_floor("gaussian100", rank) == pytest.approx(0.352 * (35 - rank), rel=1e-3)
+
+
+def test_constant_predictor_of_logistic50_scores_about_18():
+    generator = torch.Generator().manual_seed(0)
+    train, test = (law("logistic50").sample(3000, generator).numpy() for _ in range(2))
+    assert accuracy.constant_error("logistic50", train, test, True) == pytest.approx(
+        17.8, rel=0.03
+    )
+
+
+class Exact(torch.nn.Module):
+    """A model that knows the law and adds one offset to s2 and another to the score's slope."""
+
+    def __init__(self, exact, offset, slope):
+        super().__init__()
+        self.exact, self.offset, self.slope = exact, offset, slope
+
+    def score(self, x):
+        return self.exact.score(x) + self.slope * x
+
+    def forward(self, x):
+        hessian = self.exact.hessian_diag(x)
+        return self.score(x), DiagonalPlusLowRank.from_diagonal(hessian + self.offset)
+
+
+def test_errors_are_summed_over_entries_and_averaged_over_points():
+    exact = law("logistic50")
+    test = exact.sample(600, torch.Generator().manual_seed(0)).numpy()
+    errors = accuracy.model_errors(Exact(exact, 0.1, 0.2), "logistic50", test, diagonal=True)
+    assert errors["s2_error"] == pytest.approx(50 * 0.01, rel=1e-4)
+    assert errors["autodiff_error"] == pytest.approx(50 * 0.04, rel=1e-3)
+    assert errors["s1_error"] == pytest.approx(0.04 * np.square(test).sum(1).mean(), rel=1e-3)
+
+
+def test_table1_pools_seeds_and_sets_the_papers_value_beside():
+    rows = [
+        {"dataset": "gaussian100", "regime": "streaming", "sigma": 0.05, "target": target}
+        | {"rank": 30, "seed": seed, "s2_error": error, "autodiff_error": 9.0, "seconds": 1.0}
+        | {"steps": 10}
+        for target, errors in {"moment": (2.0, 4.0), "jacobian": (1.8, 1.8)}.items()
+        for seed, error in enumerate(errors)
+    ]
+    table = accuracy.table1(pd.DataFrame(rows)).set_index("method")
+    assert table.loc["s2, moment", "mean"] == 3.0
+    assert table.loc["s2, moment", "standard_error"] == pytest.approx(1.0)
+    assert table.loc["s2, moment", "paper"] == 2.05
+    assert np.isnan(table.loc["s2, jacobian", "paper"])
+    numbers = accuracy.headline(accuracy.table1(pd.DataFrame(rows)))
+    assert numbers["gaussian100.streaming.sigma0.05.s2_jacobian_r30"] == pytest.approx(1.8)
+
+
+# Speed -----------------------------------------------------------------------------------------
+
+
+def test_every_method_is_timed_and_partial_rows_are_scaled():
+    params = SpeedParams(batch=2, ranks=(2,), repeats=1, threads=1, loop_rows=4)
+    times = timing.time_second_order_scores(params)
+    assert (times["seconds"] > 0).all()
+    loops = times[times["method"] == "autodiff loop"].set_index("backbone")
+    assert loops.loc["mlp", "rows_timed"] == 100 and loops.loc["unet", "rows_timed"] == 4
+    numbers = timing.headline(times)
+    assert numbers["unet.r2.loop_over_s2"] > 10
+    assert torch.get_num_threads() == 1
+
+
+# Mixing ----------------------------------------------------------------------------------------
+
+
+def test_tuning_takes_the_most_samples_within_the_bound():
+    tried = [
+        {"step_size": 1.0, "kolmogorov": 0.05, "ess_bulk": 10},
+        {"step_size": 2.0, "kolmogorov": 0.08, "ess_bulk": 30},
+        {"step_size": 4.0, "kolmogorov": 0.30, "ess_bulk": 900},
+    ]
+    assert mixing._best(tried, 0.1) == (2.0, True)
+    assert mixing._best(tried, 0.01) == (1.0, False)
+
+
+def test_bias_sees_a_blob_whose_coordinates_are_right():
+    exact = law("ring6")
+    draw = torch.Generator().manual_seed(0)
+    reference, fresh = exact.sample(20_000, draw), exact.sample(20_000, draw)
+    blob = exact.mean + exact.variance.sqrt() * torch.randn(20_000, 2, generator=draw)
+    assert mixing._bias(fresh, exact, reference) < 0.02
+    assert mixing._bias(blob, exact, reference) > 0.2
+    assert mixing._bias(fresh * float("nan"), exact, reference) == 1.0
+
+
+def test_study_returns_rows_for_both_methods_and_the_papers_steps():
+    params = MixingParams(
+        chains=4,
+        burn_in=5,
+        steps=50,
+        tuning_steps=20,
+        bias_bound=0.5,
+        langevin_steps=(0.5, 6.0),
+        ozaki_steps=(0.5, 5.0),
+        guard="floor",
+        seed=0,
+    )
+    final, tuning, curves, samples = mixing.study("ring6", mixing.exact_scores("ring6"), params)
+    assert [(row["method"], row["setting"]) for row in final] == [
+        ("langevin", "tuned"),
+        ("langevin", "paper's step"),
+        ("ozaki", "tuned"),
+        ("ozaki", "paper's step"),
+    ]
+    assert len(tuning) == 4 and {point["method"] for point in curves} == {"langevin", "ozaki"}
+    assert set(samples) == {"langevin", "ozaki", "exact draws"}
+
+
+# Denoising -------------------------------------------------------------------------------------
+
+
+def test_calibration_of_an_exact_gaussian_denoiser():
+    """With zero outputs the psd model is the exact posterior of N(0, data_std^2 I)."""
+    model = build_model(spec(rank=1, psd=True), (16,), 1.0)
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
+    generator = torch.Generator().manual_seed(0)
+    validation, test = (torch.randn(4000, 16, generator=generator) for _ in range(2))
+    params = UncertaintyParams(images=2, draws=2, directions=3, seed=9)
+    with torch.no_grad():
+        numbers, bins = denoising.calibration(model, validation, test, [1, 4, 4], params)
+        arrays = denoising.pictures(model, test[:2], params)
+    posterior = 0.25 / 1.25
+    assert numbers["error_per_pixel"] == pytest.approx(posterior, rel=0.03)
+    assert numbers["predicted_variance_per_pixel"] == pytest.approx(posterior, rel=1e-4)
+    entropy = 8 * (1 + np.log(2 * np.pi * posterior))
+    for name in ("nll_low_rank", "nll_diagonal", "nll_isotropic"):
+        assert numbers[name] == pytest.approx(entropy, rel=0.03)
+    assert len(bins) == 10 and arrays["directions"].shape == (2, 16, 3)
+
+
+def test_one_of_each_class_in_turn():
+    labels = np.array([2, 0, 0, 1, 2, 1])
+    assert list(labels[denoising.one_of_each(labels, 5)]) == [0, 1, 2, 0, 1]
+
+
+# Models ----------------------------------------------------------------------------------------
+
+
+def test_a_saved_model_is_the_model(tmp_path):
+    model = build_model(spec(), (5,), 1.3)
+    save_model(model.state_dict(), spec(), (5,), 1.3, tmp_path / "m", data_sha256="abc")
+    loaded, card = load_model(tmp_path / "m")
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(loaded(x)[1].to_dense(), model(x)[1].to_dense())
+    assert card["data_sha256"] == "abc" and card["signature"]["inputs"][0]["shape"] == [-1, 5]
+
+
+def test_damaged_models_and_impossible_ranks_are_named(tmp_path):
+    with pytest.raises(ValueError, match="holds no complete model"):
+        load_model(tmp_path)
+    model = build_model(spec(), (5,), 1.0)
+    save_model(model.state_dict(), spec(), (5,), 1.0, tmp_path / "m")
+    card = json.loads((tmp_path / "m" / "card.json").read_text())
+    card["settings"]["backbone"]["width"] = 17
+    (tmp_path / "m" / "card.json").write_text(json.dumps(card))
+    with pytest.raises(ValueError, match="do not fit its card"):
+        load_model(tmp_path / "m")
+    with pytest.raises(SettingsError, match=r"rank = 6; legal for these data: 0\.\.5"):
+        build_model(spec(rank=6), (5,), 1.0)
+
+
+def test_building_is_reproducible_and_leaves_the_global_generator_alone():
+    before = torch.get_rng_state()
+    first, second = (build_model(spec(), (5,), 1.0).state_dict() for _ in range(2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(first[name], second[name]) for name in first)
