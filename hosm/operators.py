@@ -84,7 +84,7 @@ class DiagonalPlusLowRank:
 
     def diagonal(self) -> Tensor:
         """Return the diagonal of A, shape (*, D)."""
-        return self.diag + self.factor.square() @ self.signs
+        return self.diag + (self.factor.square() * self.signs).sum(-1)
 
     def trace(self) -> Tensor:
         """Return tr A, shape (*)."""
@@ -163,9 +163,9 @@ class DiagonalPlusLowRank:
 
     def frobenius_norm_squared(self) -> Tensor:
         """Return the sum of the squared entries of A, shape (*), in O(D k^2)."""
-        low_rank = ((self.factor.mT @ self.factor).square() @ self.signs) @ self.signs
-        twice = self.diag + 2 * (self.factor.square() @ self.signs)
-        return (self.diag * twice).sum(-1) + low_rank
+        gram = (self.factor.mT @ self.factor) * self.signs
+        low_rank = (gram * gram.mT).sum((-2, -1))
+        return (self.diag * (2 * self.diagonal() - self.diag)).sum(-1) + low_rank
 
     def _capacitance(self) -> Tensor:
         """Return K = diag(c) + U^T diag(1/d) U, shape (*, k, k)."""
