@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -96,8 +97,10 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
             "dashboard_host": "127.0.0.1",
             "_node_ip_address": "127.0.0.1",
         }
+    on_term = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(ignore_reinit_error=True, **options)
+        signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
     except ConnectionError as error:
         where = os.environ.get("RAY_ADDRESS")
         raise StageError(f"no Ray cluster answers at RAY_ADDRESS={where}") from error

@@ -19,10 +19,13 @@ class StageError(RuntimeError):
 
 
 def die_with_parent() -> None:
-    """Have Linux interrupt this process when its parent (DVC) is killed: no orphan trains on."""
+    """Have Linux end this process when its parent (DVC) is killed: no orphan trains on.
+
+    By SIGTERM, since a shell's background jobs ignore SIGINT.
+    """
     if sys.platform == "linux":
         parent = os.getppid()
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             raise SystemExit("the parent process ended before the stage began")
 
