@@ -228,7 +228,7 @@ def is_exact(row: Row) -> bool:
 
 
 def lowest(cell: list[Row]) -> list[bool]:
-    """Mark the estimates with the lowest error, and those within two standard errors of it.
+    """Mark the estimate with the lowest error, and those within two of its standard errors.
 
     Args:
         cell: rows of table 1 of one data set, regime and sigma.
@@ -237,7 +237,8 @@ def lowest(cell: list[Row]) -> list[bool]:
     if not estimates:
         return [False] * len(cell)
     best = min(estimates, key=lambda row: row["mean"])
-    return [row in estimates and row["mean"] - best["mean"] <= margin(row, best) for row in cell]
+    error = 0.0 if math.isnan(best["standard_error"]) else best["standard_error"]
+    return [row in estimates and row["mean"] - best["mean"] <= 2 * error for row in cell]
 
 
 def margin(first: Row, second: Row) -> float:
