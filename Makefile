@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-export HOSM_PROJECT := $(CURDIR)
 
 .DEFAULT_GOAL := help
 .PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure bench ui clean

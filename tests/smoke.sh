@@ -10,7 +10,7 @@ cd "$copy"
 git init -q . && git add -A && git -c user.name=smoke -c user.email=smoke@localhost commit -qm smoke
 rm -f dvc.lock
 sed -i 's/^profile: .*/profile: smoke/' params.yaml
-unset MLFLOW_TRACKING_URI RAY_ADDRESS
+unset MLFLOW_TRACKING_URI RAY_ADDRESS HOSM_PROJECT HOSM_STORAGE
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 dvc repro
 dvc repro | tee second.log
