@@ -95,6 +95,14 @@ def test_bad_input_ends_in_one_line_that_names_it(tmp_path, monkeypatch, change,
     assert "\n" not in str(caught.value)
 
 
+def test_a_misspelt_key_is_named_rather_than_the_one_it_leaves_missing(tmp_path):
+    def misspell(raw):
+        raw["sweep"]["rnks"] = raw["sweep"].pop("ranks")
+
+    with pytest.raises(SettingsError, match="unknown key sweep.rnks; legal: .*ranks"):
+        load_params(write(tmp_path, misspell))
+
+
 def test_a_missing_or_broken_file_is_named(tmp_path):
     with pytest.raises(SettingsError, match="cannot read .*params.yaml"):
         load_params(tmp_path / "params.yaml")

@@ -179,7 +179,7 @@ def test_table3_says_when_tuning_found_nothing_and_when_chains_diverged(results)
     mixing = results.mixing.assign(tuning_within_bound=False, finite_share=0.5, kolmogorov=1.0)
     table = tables.mixing_table(mixing.assign(sound=False, ess_bulk=math.nan), 0.1)
     assert "tuned, none within the bound" in set(table["Step size"])
-    assert set(table["Distance, coordinate"]) == {"1.0 (diverged)"}
+    assert set(table["Distance, largest"]) == {"1.0 (diverged)"}
     assert set(table["ESS bulk, total"]) == {"–"}
 
 
@@ -203,7 +203,7 @@ def test_draws_whose_radius_is_off_are_not_within_the_bound(tmp_path):
     table = tables.mixing_table(tables.load_results(root).mixing, 0.1)
     there = table[table["Target"].str.startswith("ring6") & (table["Step size"] == "tuned")]
     row = _only(there, Method="Langevin", Scores="exact")
-    assert float(row["Distance, radius"]) > 0.3
+    assert float(row["Radius, kept draws"]) > 0.3
     assert row["Within 0.1?"] == "no"
     assert cells.is_bold(_only(there, Method="Ozaki", Scores="exact")["ESS bulk, total"])
 

@@ -239,8 +239,7 @@ def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
         models = _layered(sweep, sorted(sections - {"common"}))
         rest = {key: value for key, value in sweep.items() if key not in sections}
         out["sweep"] = {**rest, "models": models}
-        missing = [name for name in sweep.get("datasets", []) if name not in models]
-        if missing:
+        if missing := [name for name in sweep.get("datasets", []) if name not in models]:
             raise SettingsError(f"sweep.datasets names {missing[0]!r}; legal: {sorted(models)}")
     return out
 
@@ -255,8 +254,9 @@ def _legal_keys(location: tuple[Any, ...]) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    """Return the first problem as one line that names the value and what is legal."""
-    first, name = error.errors()[0], ".".join(map(str, error.errors()[0]["loc"]))
+    """Return one problem, a misspelt key before the missing one, as a line with what is legal."""
+    first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"params.yaml: unknown key {name}; legal: {_legal_keys(first['loc'])}"
     if first["type"] == "missing":
