@@ -29,9 +29,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from hosm.autodiff import jacobian_vector_product
 from hosm.noise import check_sigma, standard_normal
 from hosm.operators import DiagonalPlusLowRank
-from hosm.scores import jacobian_vector_product
 from hosm.targets import (
     Scores,
     VarianceReduction,

@@ -1,4 +1,4 @@
-"""Score models: s1 and s2 from one network, and second-order scores by automatic differentiation.
+"""Score models: s1 and s2 from one network.
 
 The model of Meng, Song, Li and Ermon ("Estimating High Order Gradients of the Data Distribution
 by Denoising", NeurIPS 2021, section 4.1) is s2 = diag(alpha) + beta beta^T with alpha (D,) and
@@ -13,18 +13,14 @@ beta (D, r); a diagonal model has r = 0. Two parametrisations of the outputs F o
   S = diag(F_1 + p) + B B^T with B = F_2.. / sqrt(D), so that columns of B have norms O(1), and
   p = data_std^2 / (sigma^2 + data_std^2): outputs of zero mean the posterior of a Gaussian.
   With `psd` the diagonal passes through softplus and S is a covariance by construction.
-
-Baselines differentiate s1: the whole Jacobian row by row, or its diagonal by random probes
-(Hutchinson, "A stochastic estimator of the trace", 1990).
 """
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
+from hosm.autodiff import autodiff_hessian, hutchinson_diagonal
 from hosm.noise import check_sigma
 from hosm.operators import DiagonalPlusLowRank
 
@@ -32,12 +28,10 @@ __all__ = [
     "ScoreModel",
     "autodiff_hessian",
     "hutchinson_diagonal",
-    "jacobian_vector_product",
     "outputs_per_coordinate",
 ]
 
 Parametrisation = Literal["score", "denoiser"]
-ScoreFunction = Callable[[Tensor], Tensor]
 
 
 def outputs_per_coordinate(rank: int) -> int:
@@ -153,81 +147,3 @@ class ScoreModel(nn.Module):
         else:
             return self._first(x_noisy, trunk[:, 0]), None
         return self._first(x_noisy, trunk[:, 0]), self._second(head)
-
-
-def jacobian_vector_product(
-    score_function: ScoreFunction,
-    x: Tensor,
-    v: Tensor,
-    step: float | None = None,
-    value: Tensor | None = None,
-) -> Tensor:
-    """Return J v with J = d s1 / d x, without gradient.
-
-    Args:
-        score_function: s1, (n, D) -> (n, D), acting on each point alone.
-        x: points, shape (n, D).
-        v: directions, shape (n, D).
-        step: None for exact forward mode; a length for the forward difference
-            (s1(x + step v) - s1(x)) / step, which is faster for large networks.
-        value: s1(x), where the difference finds it already computed.
-    """
-    with torch.no_grad():
-        if step is None:
-            return torch.func.jvp(score_function, (x,), (v,))[1]
-        value = score_function(x) if value is None else value.detach()
-        return (score_function(x + step * v) - value) / step
-
-
-def autodiff_hessian(
-    score_function: ScoreFunction, x: Tensor, chunk_size: int | None = None
-) -> Tensor:
-    """Return the symmetrised Jacobian of s1, shape (n, D, D), by reverse mode.
-
-    Args:
-        score_function: s1, (n, D) -> (n, D), acting on each point alone.
-        x: points, shape (n, D).
-        chunk_size: rows of the Jacobian computed at once; None for all D.
-
-    Raises:
-        ValueError: x is not two-dimensional, or chunk_size is below 1.
-    """
-    if x.ndim != 2:
-        raise ValueError(f"x must have shape (n, D), got {tuple(x.shape)}")
-    if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
-    pullback = torch.func.vjp(score_function, x)[1]
-    basis = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    rows = torch.func.vmap(
-        lambda e: pullback(e.expand_as(x))[0], out_dims=1, chunk_size=chunk_size
-    )(basis)
-    return (rows + rows.mT).detach() / 2
-
-
-def hutchinson_diagonal(
-    score_function: ScoreFunction,
-    x: Tensor,
-    probes: int,
-    generator: torch.Generator | None = None,
-) -> Tensor:
-    """Estimate the diagonal of the Jacobian of s1, shape (n, D), as the mean of v * (J^T v).
-
-    Unbiased, since E[v_i sum_j J_ji v_j] = J_ii for fair signs v.
-
-    Args:
-        score_function: s1, (n, D) -> (n, D), acting on each point alone.
-        x: points, shape (n, D).
-        probes: number of sign vectors v for each point.
-        generator: source of the signs.
-
-    Raises:
-        ValueError: probes is below 1.
-    """
-    if probes < 1:
-        raise ValueError(f"probes must be at least 1, got {probes}")
-    pullback = torch.func.vjp(score_function, x)[1]
-    total = torch.zeros_like(x)
-    for _ in range(probes):
-        v = torch.randint(0, 2, x.shape, generator=generator, device=x.device).to(x.dtype) * 2 - 1
-        total += v * pullback(v)[0].detach()
-    return total / probes

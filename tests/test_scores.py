@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from hosm.autodiff import jacobian_vector_product
 from hosm.distributions import Gaussian, GaussianMixture
 from hosm.networks import MLP
 from hosm.scores import (
     ScoreModel,
     autodiff_hessian,
     hutchinson_diagonal,
-    jacobian_vector_product,
 )
 
 DOUBLE = torch.float64
