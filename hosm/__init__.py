@@ -5,8 +5,8 @@ log-density from samples (Meng, Song, Li and Ermon, "Estimating High Order Gradi
 the Data Distribution by Denoising", NeurIPS 2021), and uses them.
 
 Read the modules in this order: laws, distributions, energies, noise, operators, tweedie,
-networks, autodiff, scores, targets, objectives, tensors, high_order, batches, training,
-checkpoints, uncertainty, samplers, metrics.
+networks, autodiff, scores, targets, objectives, tensors, high_order, batches, settings,
+training, checkpoints, uncertainty, samplers, metrics.
 """
 
 __version__ = "0.1.0"

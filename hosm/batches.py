@@ -8,14 +8,14 @@ what the uninterrupted one saw.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from hosm import noise
 
-__all__ = ["Points", "Shard", "batches"]
+__all__ = ["Batch", "Points", "Shard", "batches", "keyed_batch"]
 
 Points = Callable[[int], Tensor]
 """Epoch -> that epoch's clean points, shape (N, D): fresh draws or always the same data."""
@@ -33,13 +33,58 @@ class Shard:
             raise ValueError(f"rank must lie in 0..{self.workers - 1}, got {self.rank}")
 
 
+class Batch(NamedTuple):
+    """What the objective sees of n samples.
+
+    Clean points x, standard normal noise z and fair signs v, each of shape (n, D), and uniform
+    numbers t, shape (n,), which choose each sample's noise scale where a model covers a range.
+    """
+
+    x: Tensor
+    z: Tensor
+    v: Tensor
+    t: Tensor
+
+
+def keyed_batch(x: Tensor, index: Tensor, seed: int, epoch: int) -> Batch:
+    """Return the samples x[index] with the noise that belongs to them in an epoch.
+
+    Args:
+        x: clean points, shape (N, D).
+        index: global sample indices, shape (n,).
+        seed: the run's seed.
+        epoch: the pass over the data.
+    """
+    keys: dict[str, Any] = {"seed": seed, "epoch": epoch, "dtype": x.dtype}
+    z = noise.keyed_normal(index, x.shape[1], **keys)
+    v = noise.keyed_rademacher(index, x.shape[1], **keys)
+    return Batch(x[index], z, v, noise.keyed_uniform(index, 1, **keys)[:, 0])
+
+
+def _checked(data: Tensor) -> Tensor:
+    """Return an epoch's points if they are finite floating (N, D)."""
+    if data.ndim != 2 or not data.is_floating_point():
+        raise ValueError(f"points must be floating (N, D), got {data.dtype} {tuple(data.shape)}")
+    if not torch.isfinite(data).all():
+        raise ValueError("points must be finite, got NaN or infinity among them")
+    return data
+
+
 def batches(
     points: Points, batch_size: int, seed: int, shard: Shard, start: int
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield this worker's part (x, z, v) of each global batch from step `start` on.
+) -> Iterator[Batch]:
+    """Yield this worker's part of each global batch from step `start` on.
+
+    Args:
+        points: epoch -> clean points, shape (N, D).
+        batch_size: size of the global batch.
+        seed: the run's seed.
+        shard: this worker's place.
+        start: the first step, from 0.
 
     Raises:
-        ValueError: the global batch does not divide over the workers or exceeds the data.
+        ValueError: the global batch does not divide over the workers or exceeds the data, or
+            points are not finite floating numbers of shape (N, D).
     """
     if batch_size % shard.workers:
         raise ValueError(f"batch_size {batch_size} is not divisible by {shard.workers}")
@@ -51,12 +96,9 @@ def batches(
             raise ValueError(f"batch_size {batch_size} exceeds the {size} points")
         if step // per_epoch != epoch:
             epoch = step // per_epoch
-            data = points(epoch)
+            data = _checked(points(epoch))
             order = noise.keyed_permutation(len(data), seed=seed, epoch=epoch)
         first = (step % per_epoch) * batch_size
         index = order[first + shard.rank : first + batch_size : shard.workers]
-        index = index.to(data.device)
-        keys: dict[str, Any] = {"seed": seed, "epoch": epoch, "dtype": data.dtype}
-        z = noise.keyed_normal(index, data.shape[1], **keys)
-        yield data[index], z, noise.keyed_rademacher(index, data.shape[1], **keys)
+        yield keyed_batch(data, index.to(data.device), seed, epoch)
         step += 1

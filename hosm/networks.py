@@ -1,14 +1,17 @@
 """Backbones: plain networks that know nothing of scores.
 
-A backbone maps points x (n, D) to `outputs` numbers for each coordinate, (n, outputs, D).
+A backbone maps points x (n, D) to `outputs` numbers for each coordinate, (n, outputs, D). A
+conditional one covers a range of noise scales, and is told each point's `clock`, shape (n,): the
+place of its scale on a logarithmic axis, from -1 at the least to 1 at the largest.
 The paper uses a 3-layer MLP with Tanh for vectors (Meng, Song, Li and Ermon, "Estimating High
 Order Gradients of the Data Distribution by Denoising", NeurIPS 2021, appendix C) and a U-Net
 for images (see `hosm.unet`, which needs the `images` extra).
 """
 
+import torch
 from torch import Tensor, nn
 
-__all__ = ["MLP", "parameter_count"]
+__all__ = ["MLP", "ConditionalMLP", "parameter_count"]
 
 
 class MLP(nn.Module):
@@ -24,22 +27,70 @@ class MLP(nn.Module):
         ValueError: a size is below its least legal value.
     """
 
+    conditional = False
+
     def __init__(self, dimension: int, outputs: int, width: int = 128, depth: int = 3) -> None:
         super().__init__()
-        least = {"dimension": (dimension, 1), "outputs": (outputs, 1), "width": (width, 1)}
-        for name, (value, bound) in {**least, "depth": (depth, 2)}.items():
-            if value < bound:
-                raise ValueError(f"{name} must be at least {bound}, got {value}")
+        sizes = _sizes(dimension, outputs, width, depth)
         self.dimension, self.outputs = dimension, outputs
-        sizes = [dimension, *[width] * (depth - 1)]
         hidden: list[nn.Module] = []
         for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
             hidden += [nn.Linear(fan_in, fan_out), nn.Tanh()]
-        self.layers = nn.Sequential(*hidden, nn.Linear(sizes[-1], outputs * dimension))
+        self.layers = nn.Sequential(*hidden, nn.Linear(width, outputs * dimension))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map points x, shape (n, D), to outputs of shape (n, outputs, D)."""
         return self.layers(x).view(x.shape[0], self.outputs, self.dimension)
+
+
+class ConditionalMLP(nn.Module):
+    """A multilayer perceptron whose hidden layers are scaled and shifted by the clock.
+
+    Scores sharpen as sigma falls, which a clock among the inputs cannot say and a factor on each
+    unit can: feature-wise modulation, Perez et al., "FiLM: Visual Reasoning with a General
+    Conditioning Layer", AAAI 2018. Factors start at one and shifts at zero.
+
+    Args:
+        dimension: coordinates D of a point.
+        outputs: numbers returned for each coordinate.
+        width: units of each hidden layer.
+        depth: number of linear layers, at least 2.
+
+    Raises:
+        ValueError: a size is below its least legal value.
+    """
+
+    conditional = True
+
+    def __init__(self, dimension: int, outputs: int, width: int = 128, depth: int = 3) -> None:
+        super().__init__()
+        sizes = _sizes(dimension, outputs, width, depth)
+        self.dimension, self.outputs = dimension, outputs
+        pairs = list(zip(sizes, sizes[1:], strict=False))
+        self.hidden = nn.ModuleList(nn.Linear(*pair) for pair in pairs)
+        modulation = [nn.Linear(4, 2 * pair[1], bias=False) for pair in pairs]
+        for layer in modulation:
+            nn.init.zeros_(layer.weight)
+        self.modulation = nn.ModuleList(modulation)
+        self.last = nn.Linear(width, outputs * dimension)
+
+    def forward(self, x: Tensor, clock: Tensor) -> Tensor:
+        """Map points x, shape (n, D), and their clock, shape (n,), to (n, outputs, D)."""
+        quarter = torch.pi / 2 * clock
+        features = torch.stack([clock, quarter.sin(), quarter.cos(), (2 * quarter).cos()], 1)
+        for layer, modulation in zip(self.hidden, self.modulation, strict=True):
+            factor, shift = modulation(features).chunk(2, 1)
+            x = torch.tanh(layer(x) * (1 + factor) + shift)
+        return self.last(x).view(x.shape[0], self.outputs, self.dimension)
+
+
+def _sizes(dimension: int, outputs: int, width: int, depth: int) -> list[int]:
+    """Return the units of the input and of each hidden layer."""
+    least = {"dimension": (dimension, 1), "outputs": (outputs, 1), "width": (width, 1)}
+    for name, (value, bound) in {**least, "depth": (depth, 2)}.items():
+        if value < bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
+    return [dimension, *[width] * (depth - 1)]
 
 
 def parameter_count(module: nn.Module) -> int:

@@ -17,6 +17,10 @@ Second order, three targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s 
 Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
 sigma^-2 and sigma^-4 and would drown float32. No D x D matrix is formed.
 
+One noise scale for each sample, a tensor, weights its terms by sigma^2 and sigma^4: in the
+denoiser's units, residual / sigma and covariance / sigma^2, every scale then counts alike, so
+that one model learns a range of them.
+
 Variance reduction, `control` or `antithetic`, removes the noise that remains as sigma -> 0
 (ibid., section 4.2): both subtract the term's value at the clean point, whose mean over z is zero,
 and `antithetic` averages over x + sigma z and x - sigma z. The paper prints 1/sigma before
@@ -24,7 +28,7 @@ I - z z^T in its variance-reduced objective; 1/sigma^2 is right, as expanding th
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,6 +37,7 @@ from hosm.autodiff import jacobian_vector_product
 from hosm.noise import check_sigma, standard_normal
 from hosm.operators import DiagonalPlusLowRank
 from hosm.targets import (
+    Scale,
     Scores,
     VarianceReduction,
     dsm_value,
@@ -45,8 +50,8 @@ from hosm.targets import (
 __all__ = ["Terms", "dsm", "joint", "joint_terms", "second_order"]
 
 Target = Literal["moment", "residual", "jacobian"]
-ScoreFunction = Callable[[Tensor], Tensor]
-Model = Callable[[Tensor], tuple[Tensor, DiagonalPlusLowRank]]
+ScoreFunction = Callable[..., Tensor]
+Model = Callable[..., tuple[Tensor, DiagonalPlusLowRank]]
 
 TARGETS = ("moment", "residual", "jacobian")
 VARIANCE_REDUCTIONS = (None, "control", "antithetic")
@@ -57,6 +62,32 @@ class Terms(NamedTuple):
 
     first: Tensor
     second: Tensor
+
+
+def _check_scale(sigma: Scale, x: Tensor) -> Scale:
+    """Return sigma if it is a legal noise scale, or one for each of the n points."""
+    if not isinstance(sigma, Tensor):
+        return check_sigma(sigma)
+    if sigma.shape != x.shape[:1] or not bool((sigma > 0).all() & sigma.isfinite().all()):
+        raise ValueError(
+            f"sigma must be a number above 0 or {len(x)} of them, got {tuple(sigma.shape)} "
+            f"for x {tuple(x.shape)}, least {sigma.min():g}"
+        )
+    return sigma
+
+
+def _weighted(terms: Terms, sigma: Scale) -> Terms:
+    """Return the means of both terms, each of shape (n,), weighted where scales differ."""
+    if isinstance(sigma, Tensor):
+        terms = Terms(terms.first * sigma**2, terms.second * sigma**4)
+    return Terms(terms.first.mean(), terms.second.mean())
+
+
+def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
+    """Return a function of points alone; with one scale a sample, it takes them in its blocks."""
+    if not isinstance(sigma, Tensor):
+        return function
+    return lambda points: function(points, sigma.repeat(len(points) // len(sigma)))
 
 
 def _check(x: Tensor, z: Tensor, variance_reduction: VarianceReduction) -> None:
@@ -72,7 +103,7 @@ def _check(x: Tensor, z: Tensor, variance_reduction: VarianceReduction) -> None:
 def dsm(
     score_function: ScoreFunction,
     x: Tensor,
-    sigma: float,
+    sigma: Scale,
     variance_reduction: VarianceReduction = None,
     generator: torch.Generator | None = None,
     *,
@@ -84,9 +115,9 @@ def dsm(
     `control` is the DSM-VR of Meng et al. (after Wang et al., 2020).
 
     Args:
-        score_function: s1, (n, D) -> (n, D).
+        score_function: s1, (n, D) -> (n, D); with a tensor sigma, (x_noisy, sigma) -> (n, D).
         x: clean points, shape (n, D).
-        sigma: noise scale, above 0.
+        sigma: noise scale, above 0, or one for each point, shape (n,): see above.
         variance_reduction: None, `control` or `antithetic`.
         generator: source of z.
         z: standard normal noise, shape (n, D), in place of the generator's.
@@ -95,11 +126,12 @@ def dsm(
         ValueError: shapes that differ, an empty or integer batch, sigma not above 0, or an
             unknown variance reduction.
     """
-    sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
+    sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
     _check(x, z, variance_reduction)
     points = stencil(x, sigma, z, variance_reduction)[:2]
-    s1 = list(score_function(torch.cat(points)).split(len(x)))
-    return dsm_value(s1, z, sigma, variance_reduction).mean()
+    s1 = list(_at(score_function, sigma)(torch.cat(points)).split(len(x)))
+    first = dsm_value(s1, z, sigma, variance_reduction)
+    return _weighted(Terms(first, first), sigma).first
 
 
 def rademacher(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -111,7 +143,7 @@ def rademacher(like: Tensor, generator: torch.Generator | None = None) -> Tensor
 def _jacobian_terms(
     model: Model,
     points: list[Tensor],
-    sigma: float,
+    sigma: Scale,
     reduction: VarianceReduction,
     diagonal: bool,
     z: Tensor,
@@ -119,18 +151,18 @@ def _jacobian_terms(
     step: float | None,
 ) -> Terms:
     """Return both terms under the `jacobian` target, whose second term needs x_noisy alone."""
-    score_function = getattr(model, "score", lambda x: model(x)[0])
-    s1, s2 = model(points[0])
+    score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
+    s1, s2 = _at(model, sigma)(points[0])
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
     product = jacobian_vector_product(score_function, points[0], v, step, value=s1)
-    return Terms(first.mean(), jacobian(s2, v, product, diagonal).mean())
+    return Terms(first, jacobian(s2, v, product, diagonal))
 
 
 def joint_terms(
     model: Model,
     x: Tensor,
-    sigma: float,
+    sigma: Scale,
     target: Target = "jacobian",
     variance_reduction: VarianceReduction = "antithetic",
     diagonal: bool = False,
@@ -143,9 +175,10 @@ def joint_terms(
     """Return the first- and second-order terms from one evaluation of the model.
 
     Args:
-        model: callable (n, D) -> (s1, s2); one with a method `score` gives s1 alone by it.
+        model: callable (n, D) -> (s1, s2); one with a method `score` gives s1 alone by it. With
+            a tensor sigma both are called with (x_noisy, sigma).
         x: clean points, shape (n, D).
-        sigma: noise scale, above 0.
+        sigma: noise scale, above 0, or one for each point, shape (n,): see above.
         target: `moment`, `residual` or `jacobian`.
         variance_reduction: None, `control` or `antithetic`.
         diagonal: fit the diagonal of s2 alone.
@@ -160,13 +193,14 @@ def joint_terms(
     """
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
-    sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
+    sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
     v = rademacher(x, generator) if v is None and target == "jacobian" else v
     _check(x, z, variance_reduction)
     size, points = len(x), stencil(x, sigma, z, variance_reduction)
     if v is not None and target == "jacobian":
-        return _jacobian_terms(model, points, sigma, variance_reduction, diagonal, z, v, jvp_step)
-    s1, s2 = model(torch.cat(points))
+        options = (variance_reduction, diagonal, z, v, jvp_step)
+        return _weighted(_jacobian_terms(model, points, sigma, *options), sigma)
+    s1, s2 = _at(model, sigma)(torch.cat(points))
     parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
     scores = [
         Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs)) for first, diag, factor in parts
@@ -174,13 +208,13 @@ def joint_terms(
     first = dsm_value([point.s1 for point in scores], z, sigma, variance_reduction)
     expand = residual if target == "residual" else moment
     second = expand(scores, z, sigma, variance_reduction, diagonal)
-    return Terms(first.mean(), second.mean())
+    return _weighted(Terms(first, second), sigma)
 
 
 def second_order(
     model: Model,
     x: Tensor,
-    sigma: float,
+    sigma: Scale,
     target: Target = "jacobian",
     variance_reduction: VarianceReduction = "antithetic",
     diagonal: bool = False,
@@ -208,7 +242,7 @@ def second_order(
 def joint(
     model: Model,
     x: Tensor,
-    sigma: float,
+    sigma: Scale,
     gamma: float = 1.0,
     target: Target = "jacobian",
     variance_reduction: VarianceReduction = "antithetic",

@@ -13,18 +13,23 @@ beta (D, r); a diagonal model has r = 0. Two parametrisations of the outputs F o
   S = diag(F_1 + p) + B B^T with B = F_2.. / sqrt(D), so that columns of B have norms O(1), and
   p = data_std^2 / (sigma^2 + data_std^2): outputs of zero mean the posterior of a Gaussian.
   With `psd` the diagonal passes through softplus and S is a covariance by construction.
+
+A model of a range of noise scales takes sigma beside the points and is a `denoiser`, whose
+outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks`).
 """
 
 import math
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from hosm.autodiff import autodiff_hessian, hutchinson_diagonal
-from hosm.noise import check_sigma
+from hosm.noise import check_scales, check_sigma
 from hosm.operators import DiagonalPlusLowRank
 
 __all__ = [
+    "FixedScale",
     "ScoreModel",
     "autodiff_hessian",
     "hutchinson_diagonal",
@@ -47,9 +52,9 @@ class ScoreModel(nn.Module):
             k = 2 + rank it is shared, and gives alpha and beta too.
         second: backbone (n, D) -> (n, 1 + rank, D) for alpha and beta where they are not
             shared. With neither, the model is first-order and its s2 is None.
-        sigma: noise scale that the model is trained at.
+        sigma: noise scale that the model is trained at, or the range (low, high) of them.
         rank: columns r of beta; 0 for a diagonal model.
-        parametrisation: `score` or `denoiser`.
+        parametrisation: `score` or `denoiser`; a range of sigma needs `denoiser`.
         psd: make s2 + I / sigma^2 positive semi-definite; needs `denoiser`.
         data_std: standard deviation of the clean data, for `denoiser`.
 
@@ -62,7 +67,7 @@ class ScoreModel(nn.Module):
         trunk: nn.Module,
         second: nn.Module | None = None,
         *,
-        sigma: float,
+        sigma: float | tuple[float, float],
         rank: int = 0,
         parametrisation: Parametrisation = "score",
         psd: bool = False,
@@ -76,74 +81,117 @@ class ScoreModel(nn.Module):
             raise ValueError(f"parametrisation must be score or denoiser, got {parametrisation!r}")
         if psd and parametrisation != "denoiser":
             raise ValueError("psd=True needs parametrisation='denoiser', got 'score'")
+        if isinstance(sigma, tuple) and parametrisation != "denoiser":
+            raise ValueError("a range of sigma needs parametrisation='denoiser', got 'score'")
+        for backbone in filter(None, (trunk, second)):
+            if getattr(backbone, "conditional", False) != isinstance(sigma, tuple):
+                name = type(backbone).__name__
+                raise ValueError(
+                    f"a range of sigma, and only that, needs a conditional backbone; "
+                    f"got sigma {sigma} and {name}"
+                )
         if not (math.isfinite(data_std) and data_std > 0):
             raise ValueError(f"data_std must be a finite number above 0, got {data_std}")
         self.trunk, self.second = trunk, second
-        self.sigma, self.rank, self.psd = check_sigma(sigma), rank, psd
+        self.sigma, self.rank, self.psd = check_scales(sigma), rank, psd
         self.parametrisation, self.data_std = parametrisation, data_std
 
-    def _check(self, x_noisy: Tensor, sigma: float | None) -> None:
+    def _scale(self, x_noisy: Tensor, sigma: float | Tensor | None) -> float | Tensor:
+        """Return the noise scale of the points: a number, or one for each, shape (n, 1)."""
         if x_noisy.ndim != 2 or x_noisy.shape[1] != self.dimension:
             expected = f"(n, {self.dimension})"
             raise ValueError(f"x_noisy must have shape {expected}, got {tuple(x_noisy.shape)}")
-        if sigma is not None and not math.isclose(sigma, self.sigma, rel_tol=1e-6):
-            raise ValueError(f"this model was trained at sigma {self.sigma}, got {sigma}")
+        low, high = self.sigma if isinstance(self.sigma, tuple) else (self.sigma, self.sigma)
+        if sigma is None:
+            if low < high:
+                raise ValueError(f"this model covers sigma from {low} to {high}: name one")
+            return low
+        scales = torch.as_tensor(sigma)
+        if scales.ndim and scales.shape != x_noisy.shape[:1]:
+            shapes = f"{tuple(scales.shape)} for x_noisy {tuple(x_noisy.shape)}"
+            raise ValueError(f"sigma must be a number or of shape (n,), got {shapes}")
+        if not ((scales >= low * (1 - 1e-6)) & (scales <= high * (1 + 1e-6))).all():
+            trained = f"{low}" if low == high else f"{low} to {high}"
+            raise ValueError(f"this model was trained at sigma {trained}, got {sigma}")
+        return low if low == high else scales.to(x_noisy).expand(len(x_noisy)).unsqueeze(1)
 
-    def _scaled_input(self, x_noisy: Tensor) -> Tensor:
+    def _run(self, network: nn.Module, x_noisy: Tensor, sigma: float | Tensor) -> Tensor:
+        """Return a backbone's outputs, shape (n, k, D)."""
         if self.parametrisation == "score":
-            return x_noisy
-        return x_noisy / math.hypot(self.sigma, self.data_std)
+            return network(x_noisy)
+        x_scaled = x_noisy / (self.data_std**2 + sigma**2) ** 0.5
+        if not isinstance(self.sigma, tuple) or not isinstance(sigma, Tensor):
+            return network(x_scaled)
+        low, high = self.sigma
+        clock = 2 * (sigma / low).log() / math.log(high / low) - 1
+        return network(x_scaled, clock.squeeze(1))
 
-    def _first(self, x_noisy: Tensor, output: Tensor) -> Tensor:
+    def _first(self, x_noisy: Tensor, output: Tensor, sigma: float | Tensor) -> Tensor:
         if self.parametrisation == "score":
             return output
-        total = self.sigma**2 + self.data_std**2
-        return output * (self.data_std / (self.sigma * math.sqrt(total))) - x_noisy / total
+        total = sigma**2 + self.data_std**2
+        return output * (self.data_std / (sigma * total**0.5)) - x_noisy / total
 
-    def _second(self, output: Tensor) -> DiagonalPlusLowRank:
+    def _second(self, output: Tensor, sigma: float | Tensor) -> DiagonalPlusLowRank:
         alpha, beta = output[:, 0], output[:, 1:].transpose(1, 2)
         if self.parametrisation == "denoiser":
-            prior = self.data_std**2 / (self.sigma**2 + self.data_std**2)
+            prior = self.data_std**2 / (torch.as_tensor(sigma).to(alpha) ** 2 + self.data_std**2)
             if self.psd:
-                relative = nn.functional.softplus(alpha + math.log(math.expm1(prior)))
+                relative = nn.functional.softplus(alpha + prior.expm1().log())
             else:
                 relative = alpha + prior
-            alpha = (relative - 1) / self.sigma**2
-            beta = beta / (self.sigma * math.sqrt(self.dimension))
+            alpha = (relative - 1) / sigma**2
+            per_point = sigma.unsqueeze(2) if isinstance(sigma, Tensor) else sigma
+            beta = beta / (per_point * math.sqrt(self.dimension))
         return DiagonalPlusLowRank(alpha, beta)
 
-    def score(self, x_noisy: Tensor, sigma: float | None = None) -> Tensor:
-        """Return s1 alone.
-
-        Args:
-            x_noisy: noisy points, shape (n, D).
-            sigma: noise scale; must be the model's own when given.
-
-        Raises:
-            ValueError: another shape, or another sigma.
-        """
-        self._check(x_noisy, sigma)
-        return self._first(x_noisy, self.trunk(self._scaled_input(x_noisy))[:, 0])
+    def score(self, x_noisy: Tensor, sigma: float | Tensor | None = None) -> Tensor:
+        """Return s1 alone, shape (n, D); arguments and errors as in `forward`."""
+        scale = self._scale(x_noisy, sigma)
+        return self._first(x_noisy, self._run(self.trunk, x_noisy, scale)[:, 0], scale)
 
     def forward(
-        self, x_noisy: Tensor, sigma: float | None = None
+        self, x_noisy: Tensor, sigma: float | Tensor | None = None
     ) -> tuple[Tensor, DiagonalPlusLowRank | None]:
         """Return s1, shape (n, D), and s2 as an operator (None for a first-order model).
 
         Args:
             x_noisy: noisy points, shape (n, D).
-            sigma: noise scale; must be the model's own when given.
+            sigma: noise scale, a number or one for each point, shape (n,), within what the
+                model covers; may be omitted by a model of one scale.
 
         Raises:
-            ValueError: another shape, or another sigma.
+            ValueError: another shape, a sigma that the model does not cover, or none given
+                to a model of a range.
         """
-        self._check(x_noisy, sigma)
-        x_scaled = self._scaled_input(x_noisy)
-        trunk = self.trunk(x_scaled)
+        scale = self._scale(x_noisy, sigma)
+        trunk = self._run(self.trunk, x_noisy, scale)
+        first = self._first(x_noisy, trunk[:, 0], scale)
         if self.second is not None:
-            head = self.second(x_scaled)
-        elif trunk.shape[1] > 1:
-            head = trunk[:, 1:]
-        else:
-            return self._first(x_noisy, trunk[:, 0]), None
-        return self._first(x_noisy, trunk[:, 0]), self._second(head)
+            return first, self._second(self._run(self.second, x_noisy, scale), scale)
+        if trunk.shape[1] > 1:
+            return first, self._second(trunk[:, 1:], scale)
+        return first, None
+
+    def at(self, sigma: float) -> "FixedScale":
+        """Return the model at one noise scale, a callable of x_noisy alone.
+
+        Args:
+            sigma: noise scale within what the model covers.
+        """
+        return FixedScale(self, check_sigma(sigma))
+
+
+class FixedScale:
+    """A score model at one noise scale, for functions that take callables of x_noisy alone."""
+
+    def __init__(self, model: ScoreModel, sigma: float) -> None:
+        self.model, self.sigma = model, sigma
+
+    def __call__(self, x_noisy: Tensor) -> tuple[Tensor, DiagonalPlusLowRank | None]:
+        """Return s1, shape (n, D), and s2 (see `ScoreModel.forward`)."""
+        return self.model(x_noisy, self.sigma)
+
+    def score(self, x_noisy: Tensor) -> Tensor:
+        """Return s1 alone, shape (n, D)."""
+        return self.model.score(x_noisy, self.sigma)

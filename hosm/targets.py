@@ -17,9 +17,19 @@ from torch import Tensor
 
 from hosm.operators import DiagonalPlusLowRank
 
-__all__ = ["Scores", "VarianceReduction", "dsm_value", "jacobian", "moment", "residual", "stencil"]
+__all__ = [
+    "Scale",
+    "Scores",
+    "VarianceReduction",
+    "dsm_value",
+    "jacobian",
+    "moment",
+    "residual",
+    "stencil",
+]
 
 VarianceReduction = Literal["control", "antithetic"] | None
+Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
 
 
 class Scores(NamedTuple):
@@ -29,18 +39,24 @@ class Scores(NamedTuple):
     s2: DiagonalPlusLowRank
 
 
-def stencil(x: Tensor, sigma: float, z: Tensor, reduction: VarianceReduction) -> list[Tensor]:
+def _column(sigma: Scale) -> Scale:
+    """Return sigma to multiply points: one scale for each becomes a column, shape (n, 1)."""
+    return sigma.unsqueeze(1) if isinstance(sigma, Tensor) else sigma
+
+
+def stencil(x: Tensor, sigma: Scale, z: Tensor, reduction: VarianceReduction) -> list[Tensor]:
     """Return the points where scores are needed: x_noisy first, then what the reduction adds."""
+    noise = _column(sigma) * z
     if reduction == "control":
-        return [x + sigma * z, x]
+        return [x + noise, x]
     if reduction == "antithetic":
-        return [x + sigma * z, x - sigma * z, x]
-    return [x + sigma * z]
+        return [x + noise, x - noise, x]
+    return [x + noise]
 
 
-def dsm_value(s1: list[Tensor], z: Tensor, sigma: float, reduction: VarianceReduction) -> Tensor:
+def dsm_value(s1: list[Tensor], z: Tensor, sigma: Scale, reduction: VarianceReduction) -> Tensor:
     """Evaluate DSM, for each sample, from s1 on the stencil."""
-    z = z / sigma
+    z = z / _column(sigma)
     if reduction == "antithetic":
         plus, minus = s1[:2]
         return (plus.square().sum(1) + minus.square().sum(1)) / 4 + (z * (plus - minus)).sum(1) / 2
@@ -91,7 +107,7 @@ def _noisy(reduction: VarianceReduction) -> int:
 
 
 def moment(
-    scores: list[Scores], z: Tensor, sigma: float, reduction: VarianceReduction, diagonal: bool
+    scores: list[Scores], z: Tensor, sigma: Scale, reduction: VarianceReduction, diagonal: bool
 ) -> Tensor:
     """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample."""
     psi = [_project(s2 + DiagonalPlusLowRank.outer(s1), diagonal) for s1, s2 in scores]
@@ -101,7 +117,7 @@ def moment(
 
 
 def residual(
-    scores: list[Scores], z: Tensor, sigma: float, reduction: VarianceReduction, diagonal: bool
+    scores: list[Scores], z: Tensor, sigma: Scale, reduction: VarianceReduction, diagonal: bool
 ) -> Tensor:
     """Expand || S + I / sigma^2 - u u^T ||^2 with u = s + z / sigma, for each sample."""
     even: list[Tensor] = []

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from hosm import noise
-from hosm.batches import Points, Shard, batches
-from hosm.objectives import TARGETS, Target, Terms, VarianceReduction, dsm, joint_terms
+from hosm.batches import Batch, Points, Shard, batches, keyed_batch
+from hosm.objectives import Target, Terms, dsm, joint_terms
+from hosm.settings import Settings
 
 __all__ = [
     "JointObjective",
@@ -38,87 +39,47 @@ PLAIN = ("step", "stale", "finished", "best", "history")
 VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How a model is trained.
+class JointObjective(nn.Module):
+    """The model and its loss in one forward pass, so that DDP can wrap both.
 
-    Args:
-        sigma: noise scale, above 0.
-        target: `moment`, `residual` or `jacobian`; `dsm` trains s1 alone.
-        diagonal: fit the diagonal of s2 alone.
-        variance_reduction: None, `control` or `antithetic`.
-        gamma: weight of DSM beside the second-order term.
-        second_order_share: share of each batch that the second-order term is evaluated on.
-        jvp_step: step of the difference for J v; None for exact forward mode.
-        learning_rate: of Adam in its first step; it decays to zero along a cosine.
-        batch_size: size of the global batch, over all workers.
-        max_steps: optimiser steps.
-        ema_decay: decay of the averaged weights; smaller in the first steps.
-        clip_norm: bound on the gradient's norm; None for no bound.
-        validate_every: steps between validations.
-        patience: validations without improvement before the run stops; None for no early stop.
-        seed: keys the order of the samples and their noise.
+    An objective names its terms, and the weights of their sum, which is minimised; early
+    stopping watches the first of them. `model` is what is trained.
     """
 
-    sigma: float
-    target: str = "jacobian"
-    diagonal: bool = False
-    variance_reduction: VarianceReduction = "antithetic"
-    gamma: float = 1.0
-    second_order_share: float = 1.0
-    jvp_step: float | None = None
-    learning_rate: float = 2e-3
-    batch_size: int = 128
-    max_steps: int = 4000
-    ema_decay: float = 0.999
-    clip_norm: float | None = None
-    validate_every: int = 500
-    patience: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        noise.check_sigma(self.sigma)
-        if self.target not in (*TARGETS, "dsm"):
-            raise ValueError(f"target must be one of {', '.join(TARGETS)}, dsm; got {self.target}")
-        if not 0 < self.second_order_share <= 1:
-            raise ValueError(
-                f"second_order_share must lie in (0, 1], got {self.second_order_share}"
-            )
-        for name in ("batch_size", "max_steps", "validate_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-
-
-class JointObjective(nn.Module):
-    """The model and its loss in one forward pass, so that DDP can wrap both."""
-
     model: Any
+    names = ("dsm", "second")
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:
         super().__init__()
         self.model, self.settings = model, settings
+        self.weights = (settings.gamma, 1.0)
 
-    def forward(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
-        """Return the terms at clean points x, noise z and signs v, each of shape (n, D)."""
-        share = 0 if self.settings.target == "dsm" else self.settings.second_order_share
-        count, parts = math.ceil(share * len(x)), []
-        if count:
-            parts.append((count, self._joint(x[:count], z[:count], v[:count])))
-        if count < len(x):
-            parts.append((len(x) - count, self._first(x[count:], z[count:])))
-        first = torch.stack([size * terms.first for size, terms in parts]).sum() / len(x)
-        return Terms(first, parts[0][1].second)
-
-    def _first(self, x: Tensor, z: Tensor) -> Terms:
+    def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:
+        """Return the terms, shape (2,), of a batch (see `hosm.batches.Batch`)."""
         s = self.settings
-        first = dsm(self.model.score, x, s.sigma, s.variance_reduction, z=z)
-        return Terms(first, torch.zeros_like(first))
+        sigma = noise.noise_scales(t, s.sigma) if isinstance(s.sigma, tuple) else s.sigma
+        count = 0 if s.target == "dsm" else math.ceil(s.second_order_share * len(x))
+        first, second = x.new_zeros(()), x.new_zeros(())
+        if count:
+            part = slice(None, count)
+            first, second = self._joint(x[part], _take(sigma, part), z[part], v[part])
+        if count < len(x):
+            part = slice(count, None)
+            scales = (_take(sigma, part), s.variance_reduction)
+            other = dsm(self.model.score, x[part], *scales, z=z[part])
+            first = (first * count + other * (len(x) - count)) / len(x)
+        return torch.stack([first, second])
 
-    def _joint(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
+    def _joint(self, x: Tensor, sigma: float | Tensor, z: Tensor, v: Tensor) -> Terms:
         s = self.settings
         target: Target = s.target  # type: ignore[assignment]
-        options = (s.sigma, target, s.variance_reduction, s.diagonal)
+        options = (sigma, target, s.variance_reduction, s.diagonal)
         return joint_terms(self.model, x, *options, z=z, v=v, jvp_step=s.jvp_step)
+
+
+def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
+    """Return the noise scales of a part of the batch."""
+    return sigma[part] if isinstance(sigma, Tensor) else sigma
 
 
 @dataclass
@@ -144,20 +105,17 @@ class TrainingResult:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def validate(objective: nn.Module, x: Tensor, settings: Settings, shard: Shard) -> Tensor:
-    """Return (sum of DSM, sum of second-order loss, count) over this worker's validation points.
+def validate(objective: Any, x: Tensor, settings: Settings, shard: Shard) -> Tensor:  # noqa: ANN401
+    """Return the sums of the terms and the count over this worker's validation points.
 
     The noise is the same at each call. Points are taken in blocks of the batch size.
     """
-    totals = torch.zeros(3, dtype=torch.float64, device=x.device)
+    totals = torch.zeros(1, dtype=torch.float64, device=x.device)
     index = torch.arange(shard.rank, len(x), shard.workers, device=x.device)
-    keys: dict[str, Any] = {"seed": settings.seed, "epoch": VALIDATION_EPOCH, "dtype": x.dtype}
     with torch.no_grad():
         for block in index.split(settings.batch_size):
-            z = noise.keyed_normal(block, x.shape[1], **keys)
-            v = noise.keyed_rademacher(block, x.shape[1], **keys)
-            terms = objective(x[block], z, v)
-            totals += torch.stack([*terms, terms.first.new_ones(())]).double() * len(block)
+            terms = objective(*keyed_batch(x, block, settings.seed, VALIDATION_EPOCH))
+            totals = totals + torch.cat([terms, terms.new_ones(1)]).double() * len(block)
     return totals
 
 
@@ -180,13 +138,15 @@ class _Run:
     """The mutable state of one run: weights, average, optimiser, schedule, best so far."""
 
     def __init__(
-        self, model: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
+        self, objective: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
     ) -> None:
-        self.settings = settings
-        self.objective = JointObjective(model, settings)
+        self.settings, self.objective = settings, objective
+        self.names: Any = objective.names
+        self.weights: Any = objective.weights
         self.averaged = AveragedModel(self.objective, multi_avg_fn=_average(settings.ema_decay))
         self.wrapped = wrap(self.objective)
-        self.optimizer = torch.optim.Adam(model.parameters(), settings.learning_rate, fused=True)
+        trained = [p for p in objective.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.Adam(trained, settings.learning_rate, fused=True)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
         self.step, self.stale, self.finished = 0, 0, False
         self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self._weights()}
@@ -197,11 +157,11 @@ class _Run:
         state = averaged.model.state_dict()
         return {name: value.detach().clone() for name, value in state.items()}
 
-    def update(self, x: Tensor, z: Tensor, v: Tensor) -> Terms:
-        """Take one optimiser step."""
-        terms = self.wrapped(x, z, v)
+    def update(self, batch: Batch) -> Tensor:
+        """Take one optimiser step; return the terms."""
+        terms = self.wrapped(*batch)
         self.optimizer.zero_grad(set_to_none=True)
-        (terms.second + self.settings.gamma * terms.first).backward()
+        sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
         if self.settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
         self.optimizer.step()
@@ -219,8 +179,8 @@ class _Run:
         if not all(map(math.isfinite, metrics.values())):
             raise FloatingPointError(f"training diverged at step {self.step}: {metrics}")
         self.history.append({"step": self.step, **metrics})
-        patience, loss = self.settings.patience, metrics["validation_dsm"]
-        better = loss < self.best["metrics"].get("validation_dsm", math.inf)
+        patience, watched = self.settings.patience, f"validation_{self.names[0]}"
+        better = metrics[watched] < self.best["metrics"].get(watched, math.inf)
         if better or patience is None:
             self.best = {"step": self.step, "metrics": metrics, "weights": self._weights()}
         self.stale = 0 if better else self.stale + 1
@@ -249,6 +209,7 @@ def fit(
     validation: Tensor,
     *,
     shard: Shard | None = None,
+    objective: Callable[[nn.Module, Settings], nn.Module] = JointObjective,
     wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
     reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
     report: Callable[[Progress], None] = lambda progress: None,
@@ -258,10 +219,11 @@ def fit(
 
     Args:
         model: a score model.
-        settings: how to train it.
+        settings: how to train it; their `sigma` must be the model's.
         points: epoch -> clean points, shape (N, D).
         validation: held-out clean points, shape (M, D).
         shard: this worker's place.
+        objective: makes the module of the loss from the model and the settings.
         wrap: makes the module that averages gradients over workers.
         reduce: sums a vector over workers.
         report: called at each validation.
@@ -271,23 +233,25 @@ def fit(
         ValueError: data that are empty or not finite, or a batch that does not fit them.
         FloatingPointError: the validation loss is not finite.
     """
-    if len(validation) == 0 or not torch.isfinite(validation).all():
-        raise ValueError(f"validation points must be finite, got shape {tuple(validation.shape)}")
     shard = shard or Shard()
-    run = _Run(model, settings, wrap)
+    if len(validation) < shard.workers or not torch.isfinite(validation).all():
+        raise ValueError(
+            f"validation points must be finite and one or more for each of {shard.workers} "
+            f"workers, got shape {tuple(validation.shape)}"
+        )
+    run = _Run(objective(model, settings), settings, wrap)
     if state is not None:
         run.resume(state)
-    running = torch.zeros(2, dtype=torch.float64, device=validation.device)
+    running = torch.zeros(len(run.names), dtype=torch.float64, device=validation.device)
     source = batches(points, settings.batch_size, settings.seed, shard, run.step)
     while not run.finished:
-        terms = run.update(*next(source))
-        running += torch.stack(terms).detach()
+        running += run.update(next(source)).detach()
         if run.step % settings.validate_every and run.step < settings.max_steps:
             continue
         totals = reduce(validate(run.averaged, validation, settings, shard))
         count = (run.step - 1) % settings.validate_every + 1
-        names = ("train_dsm", "train_second", "validation_dsm", "validation_second")
-        values = [*(running / count).tolist(), *(totals[:2] / totals[2]).tolist()]
+        names = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
+        values = [*(running / count).tolist(), *(totals[:-1] / totals[-1]).tolist()]
         run.judge(dict(zip(names, values, strict=True)))
         report(Progress(run.step, run.history[-1], run.state))
         running.zero_()

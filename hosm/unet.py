@@ -9,7 +9,6 @@ group normalisation and SiLU over three resolutions, in place of the paper's NCS
 import math
 from typing import Any
 
-import torch
 from diffusers import UNet2DModel
 from torch import Tensor, nn
 
@@ -23,6 +22,7 @@ class UNet(nn.Module):
         shape: channels, height and width of an image; both sides divisible by 4.
         outputs: numbers returned for each pixel of each channel.
         channels: feature maps at the three resolutions, each a multiple of 8.
+        conditional: take a clock beside the images (see `hosm.networks`).
 
     Raises:
         ValueError: an image side is not divisible by 4, or a width not by 8.
@@ -33,6 +33,8 @@ class UNet(nn.Module):
         shape: tuple[int, int, int],
         outputs: int,
         channels: tuple[int, int, int] = (16, 32, 32),
+        *,
+        conditional: bool = False,
     ) -> None:
         super().__init__()
         if shape[1] % 4 or shape[2] % 4:
@@ -40,6 +42,7 @@ class UNet(nn.Module):
         if any(width % 8 for width in channels):
             raise ValueError(f"channels must be multiples of 8, got {channels}")
         self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
+        self.conditional = conditional
         self.network: Any = UNet2DModel(
             sample_size=shape[1:],
             in_channels=shape[0],
@@ -50,10 +53,18 @@ class UNet(nn.Module):
             layers_per_block=1,
             norm_num_groups=8,
             add_attention=False,
+            # a shift before the normalisation would be removed by it where groups are small
+            resnet_time_scale_shift="scale_shift" if conditional else "default",
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map flat images x, shape (n, D), to outputs of shape (n, outputs, D)."""
-        clock = torch.zeros(x.shape[0], device=x.device)
-        maps = self.network(x.view(-1, *self.shape), clock, return_dict=False)[0]
+    def forward(self, x: Tensor, clock: Tensor | None = None) -> Tensor:
+        """Map flat images x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).
+
+        Raises:
+            ValueError: a clock is missing where `conditional`, or given where not.
+        """
+        if self.conditional != (clock is not None):
+            raise ValueError(f"a network with conditional={self.conditional} got clock={clock}")
+        time = x.new_zeros(x.shape[0]) if clock is None else 500 * (1 + clock)  # 0..1000
+        maps = self.network(x.view(-1, *self.shape), time, return_dict=False)[0]
         return maps.reshape(x.shape[0], self.outputs, self.dimension)

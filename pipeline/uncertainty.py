@@ -22,7 +22,8 @@ def uncertainty(name: str) -> None:
     with open_stage("uncertainty", name) as (params, run, _):
         settings = params.uncertainty
         run.log_params(settings.model_dump())
-        model, card = load_model(PROJECT / "data" / "models" / name)
+        whole, card = load_model(PROJECT / "data" / "models" / name)
+        model = whole.at(card["settings"]["sigma"])
         data = datasets.load(PROJECT / "data" / "prepared" / name)
         validation, test = torch.as_tensor(data.validation), torch.as_tensor(data.test)
         with torch.no_grad():

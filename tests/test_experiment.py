@@ -160,6 +160,7 @@ def test_calibration_of_an_exact_gaussian_denoiser():
     model = build_model(spec(rank=1, psd=True), (16,), 1.0)
     for parameter in model.parameters():
         torch.nn.init.zeros_(parameter)
+    model = model.at(0.5)
     generator = torch.Generator().manual_seed(0)
     validation, test = (torch.randn(4000, 16, generator=generator) for _ in range(2))
     params = UncertaintyParams(images=2, draws=2, directions=3, seed=9)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hosm.networks import MLP, parameter_count
+from hosm.networks import MLP, ConditionalMLP, parameter_count
 from hosm.unet import UNet
 
 
@@ -37,3 +37,38 @@ def test_unet_names_illegal_shapes():
         UNet((1, 9, 8), 1)
     with pytest.raises(ValueError, match="multiples of 8"):
         UNet((1, 8, 8), 1, (8, 8, 12))
+
+
+def test_conditional_mlp_starts_as_the_plain_one_whatever_the_clock():
+    net, plain = ConditionalMLP(3, 2, width=8), MLP(3, 2, width=8)
+    linears = [layer for layer in plain.layers if isinstance(layer, torch.nn.Linear)]
+    for ours, theirs in zip([*net.hidden, net.last], linears, strict=True):
+        theirs.load_state_dict(ours.state_dict())
+    x, clock = torch.randn(6, 3), torch.linspace(-1, 1, 6)
+    torch.testing.assert_close(net(x, clock), plain(x))
+
+
+def test_clock_reaches_the_outputs_and_the_gradient_its_weights():
+    net, x = ConditionalMLP(3, 2, width=8), torch.randn(6, 3)
+    net(x, torch.ones(6)).square().sum().backward()
+    with torch.no_grad():
+        for layer in net.modulation:
+            assert layer.weight.grad.abs().max() > 0
+            layer.weight.normal_()
+        low, high = net(x, -torch.ones(6)), net(x, torch.ones(6))
+        both = net(
+            torch.cat([x, x]), torch.ones(12) * torch.tensor([-1.0, 1.0]).repeat_interleave(6)
+        )
+    assert (low - high).abs().max() > 0.1
+    torch.testing.assert_close(both, torch.cat([low, high]))
+
+
+def test_conditional_unet_takes_a_clock_and_the_plain_one_none():
+    net, x = UNet((1, 8, 8), 2, (8, 8, 8), conditional=True).eval(), torch.randn(2, 64)
+    with torch.no_grad():
+        low, high = net(x, torch.full((2,), -1.0)), net(x, torch.ones(2))
+    assert low.shape == (2, 2, 64) and (low - high).abs().max() > 1e-3
+    with pytest.raises(ValueError, match="conditional=True got clock=None"):
+        net(x)
+    with pytest.raises(ValueError, match="conditional=False got clock="):
+        UNet((1, 8, 8), 2, (8, 8, 8))(x, torch.ones(2))

@@ -361,6 +361,50 @@ def test_joint_adds_gamma_times_dsm_and_seeds_reproduce():
         assert torch.equal(a, b)
 
 
+class Scaled(Quadratic):
+    """The same model with scores that depend on each point's noise scale."""
+
+    def score(self, x, sigma):
+        return torch.tanh(x @ self.a) * (1 + sigma.unsqueeze(1))
+
+    def forward(self, x, sigma):
+        beta = torch.sin(x @ self.b).view(len(x), -1, self.rank) * sigma[:, None, None]
+        return self.score(x, sigma), DiagonalPlusLowRank(torch.cos(x @ self.d), beta)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_scale_for_each_sample_weights_its_terms(target, reduction, diagonal):
+    """The terms are the means of sigma^2 DSM and sigma^4 second order, sample by sample."""
+    model, x = Scaled(), randn(6, 4, seed=4)
+    z, v = randn(6, 4, seed=5), randn(6, 4, seed=6).sign()
+    scales = torch.tensor([0.1, 0.2, 0.5, 0.5, 1.0, 2.0], dtype=DOUBLE)
+    first, second = joint_terms(model, x, scales, target, reduction, diagonal, z=z, v=v)
+    expected = []
+    for i, sigma in enumerate(scales):
+
+        class At:
+            def __call__(self, points, sigma=sigma):
+                return model(points, sigma.expand(len(points)))
+
+            def score(self, points, sigma=sigma):
+                return model.score(points, sigma.expand(len(points)))
+
+        one = slice(i, i + 1)
+        options = {"z": z[one], "v": v[one]}
+        terms = joint_terms(At(), x[one], float(sigma), target, reduction, diagonal, **options)
+        expected.append(torch.stack([sigma**2 * terms.first, sigma**4 * terms.second]))
+    torch.testing.assert_close(torch.stack([first, second]), torch.stack(expected).mean(0))
+    torch.testing.assert_close(dsm(model.score, x, scales, reduction, z=z), first)
+
+
+@pytest.mark.parametrize("scales", [torch.ones(5), torch.zeros(6), torch.full((6,), math.inf)])
+def test_illegal_scales_are_named(scales):
+    with pytest.raises(ValueError, match="sigma must be a number above 0 or 6 of them"):
+        dsm(Scaled().score, randn(6, 4), scales)
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_dsm_estimates_the_square_less_its_constant(reduction):
     law, sigma = mixture(), 0.5

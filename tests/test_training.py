@@ -8,7 +8,7 @@ import torch
 from hosm import training
 from hosm.batches import Shard, batches
 from hosm.checkpoints import load_checkpoint, save_checkpoint
-from hosm.networks import MLP
+from hosm.networks import MLP, ConditionalMLP
 from hosm.scores import ScoreModel
 from hosm.training import Settings, fit
 
@@ -96,14 +96,59 @@ def test_early_stopping_keeps_the_best_average():
 
 
 def test_second_order_share_sees_part_of_the_batch_and_dsm_all_of_it():
-    x, z, v = next(batches(lambda epoch: DATA, 16, 5, Shard(), 0))
+    batch = [part.double() for part in next(batches(lambda epoch: DATA, 16, 5, Shard(), 0))]
     net = model().double()
-    x, z, v = x.double(), z.double(), v.double()
-    whole = training.JointObjective(net, settings())(x, z, v)
-    part = training.JointObjective(net, settings(second_order_share=0.25))(x, z, v)
-    first = training.JointObjective(net, settings())(x[:4], z[:4], v[:4])
-    torch.testing.assert_close(part.first, whole.first)
-    torch.testing.assert_close(part.second, first.second)
+    whole = training.JointObjective(net, settings())(*batch)
+    part = training.JointObjective(net, settings(second_order_share=0.25))(*batch)
+    four = training.JointObjective(net, settings())(*(each[:4] for each in batch))
+    torch.testing.assert_close(part[0], whole[0])
+    torch.testing.assert_close(part[1], four[1])
+
+
+def range_model():
+    torch.manual_seed(2)
+    net = ConditionalMLP(3, 3, width=16)
+    return ScoreModel(net, sigma=(0.1, 1.0), rank=1, parametrisation="denoiser")
+
+
+def test_a_range_of_scales_is_trained_resumed_and_split_like_one_scale():
+    chosen, states = settings(sigma=(0.1, 1.0), second_order_share=0.5), []
+    whole = run(range_model(), settings=chosen, report=lambda p: states.append(p.state()))
+    again = run(range_model(), settings=chosen, state=states[1])
+    assert again.history == whole.history
+    x, z, v, t = next(batches(lambda epoch: DATA, 16, 5, Shard(), 0))
+    objective = training.JointObjective(range_model(), chosen)
+    halves = objective(x[:8], z[:8], v[:8], t[:8]), objective(x[8:], z[8:], v[8:], t[8:])
+    torch.testing.assert_close(objective(x, z, v, t)[0], (halves[0][0] + halves[1][0]) / 2)
+    with pytest.raises(ValueError, match="trained at sigma 0.1 to 1.0"):
+        run(range_model(), settings=settings(sigma=(0.05, 1.0)))
+
+
+class Regression(torch.nn.Module):
+    """Another objective: a linear map of x fitted to z, watched by its own loss."""
+
+    names, weights = ("square", "unused"), (1.0, 0.0)
+
+    def __init__(self, model, chosen):
+        super().__init__()
+        self.model, self.frozen = model, torch.nn.Linear(3, 3).requires_grad_(False)
+
+    def forward(self, x, z, v, t):
+        square = (self.model(x) - z).square().mean()
+        return torch.stack([square, self.frozen(x).square().mean()])
+
+
+def test_fit_takes_any_objective_and_leaves_frozen_weights_alone():
+    torch.manual_seed(0)
+    net, chosen = torch.nn.Linear(3, 3), settings(learning_rate=0.05, max_steps=200)
+    result = run(net, settings=chosen, objective=Regression)
+    assert set(result.weights) == {"weight", "bias"}
+    names = {"train_square", "train_unused", "validation_square", "validation_unused"}
+    assert set(result.metrics) == names
+    history = [entry["validation_square"] for entry in result.history]
+    assert history[-1] == pytest.approx(1.0, abs=0.2) and history[-1] < history[0]
+    unused = {entry["validation_unused"] for entry in result.history}
+    assert len(unused) == 1
 
 
 def test_validation_is_the_mean_over_points_however_they_are_split():
@@ -158,3 +203,9 @@ def test_data_that_do_not_fit_are_named():
         Shard(2, 2)
     with pytest.raises(ValueError, match="validation points must be finite"):
         fit(model(), settings(), lambda epoch: DATA, VALIDATION * math.nan)
+    with pytest.raises(ValueError, match="each of 8 workers"):
+        fit(model(), settings(), lambda epoch: DATA, VALIDATION[:7], shard=Shard(0, 8))
+    with pytest.raises(ValueError, match="points must be finite"):
+        fit(model(), settings(), lambda epoch: DATA * math.nan, VALIDATION)
+    with pytest.raises(ValueError, match="int64"):
+        fit(model(), settings(), lambda epoch: DATA.long(), VALIDATION)

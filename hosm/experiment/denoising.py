@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hosm import uncertainty
 from hosm.experiment.params import UncertaintyParams
-from hosm.scores import ScoreModel
+from hosm.scores import FixedScale
 
 __all__ = ["calibration", "one_of_each", "pictures"]
 
@@ -46,7 +46,7 @@ def _edges(images: Tensor, shape: list[int]) -> Tensor:
 
 
 def calibration(
-    model: ScoreModel,
+    model: FixedScale,
     validation: Tensor,
     test: Tensor,
     shape: list[int],
@@ -55,7 +55,7 @@ def calibration(
     """Return how well the predicted variance tells the measured squared error.
 
     Args:
-        model: a trained model.
+        model: a trained model at one noise scale.
         validation: clean images that fit the isotropic baseline's variance, shape (m, D).
         test: clean images, shape (n, D).
         shape: channels, height and width of an image.
@@ -92,11 +92,11 @@ def calibration(
     return numbers, pd.DataFrame({name: part.numpy() for name, part in bins._asdict().items()})
 
 
-def pictures(model: ScoreModel, test: Tensor, params: UncertaintyParams) -> dict[str, Any]:
+def pictures(model: FixedScale, test: Tensor, params: UncertaintyParams) -> dict[str, Any]:
     """Return arrays for the figures: images, noisy ones, means, variances, errors, directions.
 
     Args:
-        model: a trained model.
+        model: a trained model at one noise scale.
         test: clean images to show, shape (n, D).
         params: how many directions and noise draws, and the seed.
     """

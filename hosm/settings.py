@@ -1,0 +1,60 @@
+"""Settings of a training run; `hosm.training` carries them out."""
+
+from dataclasses import dataclass
+
+from hosm.noise import check_scales
+from hosm.objectives import TARGETS, VarianceReduction
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a model is trained.
+
+    Args:
+        sigma: noise scale, above 0; or a range (low, high) that each sample's scale is drawn
+            from, uniformly on a logarithmic axis, for a model of all of them.
+        target: `moment`, `residual` or `jacobian`; `dsm` trains s1 alone.
+        diagonal: fit the diagonal of s2 alone.
+        variance_reduction: None, `control` or `antithetic`.
+        gamma: weight of DSM beside the second-order term.
+        second_order_share: share of each batch that the second-order term is evaluated on.
+        jvp_step: step of the difference for J v; None for exact forward mode.
+        learning_rate: of Adam in its first step; it decays to zero along a cosine.
+        batch_size: size of the global batch, over all workers.
+        max_steps: optimiser steps.
+        ema_decay: decay of the averaged weights; smaller in the first steps.
+        clip_norm: bound on the gradient's norm; None for no bound.
+        validate_every: steps between validations.
+        patience: validations without improvement before the run stops; None for no early stop.
+        seed: keys the order of the samples and their noise.
+    """
+
+    sigma: float | tuple[float, float]
+    target: str = "jacobian"
+    diagonal: bool = False
+    variance_reduction: VarianceReduction = "antithetic"
+    gamma: float = 1.0
+    second_order_share: float = 1.0
+    jvp_step: float | None = None
+    learning_rate: float = 2e-3
+    batch_size: int = 128
+    max_steps: int = 4000
+    ema_decay: float = 0.999
+    clip_norm: float | None = None
+    validate_every: int = 500
+    patience: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_scales(self.sigma)
+        if self.target not in (*TARGETS, "dsm"):
+            raise ValueError(f"target must be one of {', '.join(TARGETS)}, dsm; got {self.target}")
+        if not 0 < self.second_order_share <= 1:
+            raise ValueError(
+                f"second_order_share must lie in (0, 1], got {self.second_order_share}"
+            )
+        for name in ("batch_size", "max_steps", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
