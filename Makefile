@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure bench ui clean
+.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure bench ui docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ bench: install ## time s2 against automatic differentiation on this machine
 ui: install ## MLflow's pages on http://127.0.0.1:5000
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port 5000 --workers 1 \
 	  --backend-store-uri sqlite:///$(CURDIR)/runs/mlflow.db
+
+docs: install ## the library's reference, from its docstrings: build/docs/index.html
+	pdoc --docformat google --math -o build/docs $(filter-out hosm.__init__,$(subst /,.,$(basename $(wildcard hosm/*.py)))) hosm
+	@echo "build/docs/index.html"
 
 clean: ## remove what runs have written, keep the environment and reports/
 	rm -rf data runs

@@ -1,18 +1,61 @@
 """Second-order scores by automatic differentiation of s1, the baselines of the learned s2.
 
-The Jacobian of s1 costs D products, whatever their mode; it is symmetric at the true s1 and
-symmetrised here. Its diagonal can be estimated by random probes (Hutchinson, "A stochastic
-estimator of the trace", 1990). One product J v is what the `jacobian` objective needs.
+J = d s1 / d x is symmetric at the true s1; that of a learned one is symmetrised to
+A = (J + J^T) / 2. A takes D products J v (forward mode) or J^T v (reverse mode); its diagonal
+can be estimated by random signs (Hutchinson, "A stochastic estimator of the trace", 1990). The
+posterior covariance sigma^2 (I + sigma^2 A) has the eigenvectors of A, and products alone give
+its leading ones (Manor and Michaeli, "On the Posterior Distribution in Denoising", ICLR 2024,
+by subspace iteration; here by block Lanczos with full reorthogonalisation: Lanczos 1950; Parlett,
+"The Symmetric Eigenvalue Problem", 1980, chapter 13).
 """
 
 from collections.abc import Callable
+from math import inf
+from numbers import Integral
+from typing import Any, Literal, NamedTuple
+from warnings import warn
+from weakref import WeakSet
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor, UntypedStorage
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-__all__ = ["autodiff_hessian", "hutchinson_diagonal", "jacobian_vector_product"]
+__all__ = [
+    "Eigenpairs",
+    "autodiff_hessian",
+    "hutchinson_diagonal",
+    "jacobian_vector_product",
+    "leading_eigenpairs",
+]
 
 ScoreFunction = Callable[[Tensor], Tensor]
+Mode = Literal["reverse", "forward", "both"]
+
+
+class Eigenpairs(NamedTuple):
+    """The k leading eigenvalues theta, descending, and eigenvectors v of A at each of n points."""
+
+    values: Tensor  # theta, shape (n, k)
+    vectors: Tensor  # v, shape (n, D, k): orthonormal, the largest entry of each positive
+    residual: Tensor  # |A v - theta v|, shape (n, k): A has an eigenvalue as near to theta
+
+
+def _require(fits: bool, name: str, value: object, legal: str) -> None:
+    if not fits:
+        raise ValueError(f"{name} is {value}; legal is {legal}")
+
+
+def _check_count(name: str, value: int, least: int = 1, most: float = inf) -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    _require(whole and least <= value <= most, name, value, f"a whole number, {least} to {most}")
+
+
+def _check_points(x: Tensor, **others: Tensor) -> None:
+    for name, y in {"x": x, **others}.items():
+        fits = y.is_floating_point() and y.ndim == 2 and y.numel() > 0 and y.shape == x.shape
+        legal = f"floating-point (n, D), not empty{', as x' * (y is not x)}"
+        _require(fits, name, f"{y.dtype} of shape {tuple(y.shape)}", legal)
 
 
 def jacobian_vector_product(
@@ -22,7 +65,7 @@ def jacobian_vector_product(
     step: float | None = None,
     value: Tensor | None = None,
 ) -> Tensor:
-    """Return J v with J = d s1 / d x, without gradient.
+    """Return J v, shape (n, D), without gradient.
 
     Args:
         score_function: s1, (n, D) -> (n, D), acting on each point alone.
@@ -30,8 +73,13 @@ def jacobian_vector_product(
         v: directions, shape (n, D).
         step: None for exact forward mode; a length for the forward difference
             (s1(x + step v) - s1(x)) / step, which is faster for large networks.
-        value: s1(x), where the difference finds it already computed.
+        value: s1(x), shape (n, D), where the difference finds it already computed.
+
+    Raises:
+        ValueError: a tensor of another shape or type, or step is not a finite number above 0.
     """
+    _check_points(x, v=v, value=x if value is None else value)
+    _require(step is None or 0 < step < inf, "step", step, "None or a finite number above 0")
     with torch.no_grad():
         if step is None:
             return torch.func.jvp(score_function, (x,), (v,))[1]
@@ -39,38 +87,119 @@ def jacobian_vector_product(
         return (score_function(x + step * v) - value) / step
 
 
+def _products(score_function: ScoreFunction, x: Tensor, mode: Mode) -> ScoreFunction:
+    """Return the map v -> J v (forward), J^T v (reverse) or A v (both), for v (n, D)."""
+    _require(mode in ("reverse", "forward", "both"), "mode", mode, "reverse, forward or both")
+
+    def forward(v: Tensor) -> Tensor:
+        pair = torch.func.jvp(score_function, (x,), (v,))
+        _check_points(x, s1=pair[0])
+        return pair[1]
+
+    if mode == "forward":
+        return forward
+    pair = torch.func.vjp(score_function, x)
+    _check_points(x, s1=pair[0])
+    pullback = pair[1]
+    if mode == "reverse":
+        return lambda v: pullback(v)[0]
+    return lambda v: (forward(v) + pullback(v)[0]) / 2
+
+
+class _Meter(TorchDispatchMode):
+    """Counts the bytes `alive` of tensors made while it is on, and the `peak` that they need.
+
+    What kernels take for themselves goes unseen. It is bounded by copies of their operands, and at
+    a convolution by its largest operand unfolded into the windows of the filter.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: WeakSet[UntypedStorage] = WeakSet()
+        self.alive = self.peak = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+        out = func(*args, **(kwargs or {}))
+        given, got = ([y for y in tree_leaves(z) if isinstance(y, Tensor)] for z in (args, out))
+        unseen = sum(y.nbytes for y in given if y.untyped_storage() in self.made)
+        if "convolution" in (name := func.__name__):
+            filters = args[2 if "backward" in name else 1]
+            unseen += max(y.nbytes for y in given + got) * filters.shape[2:].numel()
+        old, new = ({y.untyped_storage() for y in group} for group in (given, got))
+        self.made |= new - old  # the others are of views, and of results in place
+        self.alive = sum(storage.nbytes() for storage in self.made)
+        self.peak = max(self.peak, self.alive + unseen)
+        return out
+
+
+def _rows(product: ScoreFunction, x: Tensor, start: int, stop: int) -> Tensor:
+    """Return the products with the unit vectors e_i, start <= i < stop: (n, stop - start, D)."""
+    basis = x.new_zeros(stop - start, x.shape[1])
+    basis.diagonal(start).fill_(1)
+    return torch.func.vmap(lambda e: product(e.expand_as(x)), out_dims=1)(basis)
+
+
+def _fitting_chunk(score_function: ScoreFunction, x: Tensor, mode: Mode, limit: int) -> int:
+    """Return how many rows at once keep `autodiff_hessian` within `limit` bytes."""
+    _check_count("memory_limit", limit)
+    with _Meter() as meter:
+        product = _products(score_function, x, mode)
+        held, evaluation, meter.peak = meter.alive, meter.peak, meter.alive
+        _rows(product, x, 0, 1)
+    row, fixed = meter.peak - held, x.nbytes * x.shape[1] + held
+    least = fixed + max(row, evaluation - held)
+    _require(limit >= least, "memory_limit", limit, f"{least} or more: the result and one row")
+    return (limit - fixed) // row
+
+
 def autodiff_hessian(
-    score_function: ScoreFunction, x: Tensor, chunk_size: int | None = None
+    score_function: ScoreFunction,
+    x: Tensor,
+    chunk_size: int | None = None,
+    *,
+    mode: Mode = "reverse",
+    memory_limit: int | None = None,
 ) -> Tensor:
-    """Return the symmetrised Jacobian of s1, shape (n, D, D), by reverse mode.
+    """Return A, the symmetrised Jacobian of s1, shape (n, D, D), without gradient.
 
     Args:
         score_function: s1, (n, D) -> (n, D), acting on each point alone.
         x: points, shape (n, D).
         chunk_size: rows of the Jacobian computed at once; None for all D.
+        mode: of the products: `reverse` (keeps an evaluation of s1), `forward` or their mean.
+        memory_limit: bytes to allocate at most, for the result, the evaluation kept and a chunk
+            of rows, in place of chunk_size. Only a trial tells what a network takes: one row is
+            computed and its tensors counted, with a bound on what kernels take unseen. If not
+            even that row fits, the trial passes the limit before the error.
 
     Raises:
-        ValueError: x is not two-dimensional, or chunk_size is below 1.
+        ValueError: x or s1(x) of another shape or type; mode unknown; chunk_size or memory_limit
+            below 1, or both given; a memory_limit too small for one row.
     """
-    if x.ndim != 2:
-        raise ValueError(f"x must have shape (n, D), got {tuple(x.shape)}")
-    if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
-    pullback = torch.func.vjp(score_function, x)[1]
-    basis = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    rows = torch.func.vmap(
-        lambda e: pullback(e.expand_as(x))[0], out_dims=1, chunk_size=chunk_size
-    )(basis)
-    return (rows + rows.mT).detach() / 2
+    _check_points(x)
+    alone = chunk_size is None or memory_limit is None
+    _require(alone, "chunk_size beside memory_limit", chunk_size, "one of the two")
+    size = x.shape[1]
+    with torch.no_grad():
+        if memory_limit is not None:
+            chunk_size = _fitting_chunk(score_function, x, mode, memory_limit)
+        chunk = size if chunk_size is None else chunk_size
+        _check_count("chunk_size", chunk)
+        product, out = _products(score_function, x, mode), x.new_empty(*x.shape, size)
+        for i in range(0, size, chunk):
+            out[:, i : i + chunk] = _rows(product, x, i, min(i + chunk, size))
+        for i in range(0, size, chunk):  # symmetrise in place
+            right, below = out[:, i : i + chunk, i:], out[:, i:, i : i + chunk].mT
+            mean = (right + below).div_(2)
+            right.copy_(mean)
+            below.copy_(mean)
+    return out
 
 
 def hutchinson_diagonal(
-    score_function: ScoreFunction,
-    x: Tensor,
-    probes: int,
-    generator: torch.Generator | None = None,
+    score_function: ScoreFunction, x: Tensor, probes: int, generator: Generator | None = None
 ) -> Tensor:
-    """Estimate the diagonal of the Jacobian of s1, shape (n, D), as the mean of v * (J^T v).
+    """Estimate the diagonal of J, shape (n, D), as the mean of v * (J^T v), without gradient.
 
     Unbiased, since E[v_i sum_j J_ji v_j] = J_ii for fair signs v.
 
@@ -81,13 +210,89 @@ def hutchinson_diagonal(
         generator: source of the signs.
 
     Raises:
-        ValueError: probes is below 1.
+        ValueError: x or s1(x) of another shape or type, or probes below 1.
     """
-    if probes < 1:
-        raise ValueError(f"probes must be at least 1, got {probes}")
-    pullback = torch.func.vjp(score_function, x)[1]
-    total = torch.zeros_like(x)
-    for _ in range(probes):
-        v = torch.randint(0, 2, x.shape, generator=generator, device=x.device).to(x.dtype) * 2 - 1
-        total += v * pullback(v)[0].detach()
+    _check_points(x)
+    _check_count("probes", probes)
+    with torch.no_grad():
+        total, product = torch.zeros_like(x), _products(score_function, x, "reverse")
+        for _ in range(probes):
+            bits = torch.randint(0, 2, x.shape, generator=generator, device=x.device)
+            v = bits.to(x.dtype) * 2 - 1
+            total += v * product(v)
     return total / probes
+
+
+def _beside(basis: Tensor, block: Tensor, generator: Generator | None) -> Tensor:
+    """Return orthonormal columns (n, D, b), normal to `basis`, that add `block` to its span.
+
+    Columns that add nothing, as at an invariant subspace, give way to random ones.
+    """
+    kind, noise = torch.finfo(block.dtype), torch.empty_like(block)
+    for _ in range(3):  # twice is enough (Parlett, section 6.9), and once more for random columns
+        block = torch.nn.functional.normalize(block, dim=-2, eps=kind.tiny)
+        block, upper = torch.linalg.qr(block - basis @ (basis.mT @ block))
+        lost = upper.diagonal(dim1=-2, dim2=-1).abs() < 100 * kind.eps
+        block = torch.where(lost.unsqueeze(-2), noise.normal_(generator=generator), block)
+    return block
+
+
+def leading_eigenpairs(
+    score_function: ScoreFunction,
+    x: Tensor,
+    k: int,
+    *,
+    steps: int | None = None,
+    tolerance: float | None = None,
+    iterations: int = 300,
+    mode: Mode = "both",
+    generator: Generator | None = None,
+) -> Eigenpairs:
+    """Return the k largest eigenvalues and their eigenvectors of A, without gradient.
+
+    The Krylov space grows from k random vectors, so that it meets every copy of an eigenvalue
+    (one vector would meet a single one), by the k residuals; when full, it restarts from its best
+    half (Wu and Simon, "Thick-restart Lanczos", 2000). Holds 2 n D `steps` numbers, never D x D.
+
+    Args:
+        score_function: s1, (n, D) -> (n, D), acting on each point alone.
+        x: points, shape (n, D).
+        k: number of pairs, 1 to D.
+        steps: most dimensions of the Krylov space, min(D, 2 k) to D; min(D, 8 k + 20) if None.
+        tolerance: residual to stop at, over the largest |eigenvalue|; if None, epsilon^(2/3).
+        iterations: most products with k vectors; a warning tells where they do not suffice.
+        mode: `both`, or where J is symmetric `forward` or `reverse` at half the cost.
+        generator: source of the random vectors.
+
+    Raises:
+        ValueError: an argument out of range, x or s1(x) of another shape or type, J not finite.
+    """
+    _check_points(x)
+    size = x.shape[1]
+    _check_count("k", k, 1, size)
+    steps = min(size, 8 * k + 20) if steps is None else steps
+    _check_count("steps", steps, min(size, 2 * k), size)
+    _check_count("iterations", iterations)
+    tolerance = torch.finfo(x.dtype).eps ** (2 / 3) if tolerance is None else tolerance
+    _require(0 < tolerance < 1, "tolerance", tolerance, "a number between 0 and 1")
+    with torch.no_grad():
+        product = torch.func.vmap(_products(score_function, x, mode), -1, -1)
+        basis, image, rest = x[..., None][..., :0], x[..., None][..., :0], x.new_zeros(*x.shape, k)
+        for _ in range(iterations):
+            block = _beside(basis, rest[..., : size - basis.shape[-1]], generator)
+            basis, image = torch.cat([basis, block], -1), torch.cat([image, product(block)], -1)
+            T = basis.mT @ image
+            _require(bool(T.isfinite().all()), "J", "not finite", "a finite Jacobian")
+            values, weights = (part.flip(-1) for part in torch.linalg.eigh((T + T.mT) / 2))
+            vectors = basis @ weights[..., :k]
+            rest = image @ weights[..., :k] - vectors * values[:, None, :k]
+            residual, bound = rest.norm(dim=-2), tolerance * values.abs().amax(-1, keepdim=True)
+            if basis.shape[-1] == size or (residual <= bound).all():
+                break
+            if basis.shape[-1] + k > steps < size:
+                basis, image = (y @ weights[..., : max(k, steps // 2)] for y in (basis, image))
+        else:
+            worst = f"residuals up to {float(residual.max()):g}"
+            warn(f"{iterations} iterations leave {worst}", RuntimeWarning, stacklevel=2)
+        signs = vectors.gather(-2, vectors.abs().argmax(-2, keepdim=True)).sign()
+    return Eigenpairs(values[:, :k], vectors * signs, residual)

@@ -23,7 +23,11 @@ Points = Callable[[int], Tensor]
 
 @dataclass(frozen=True)
 class Shard:
-    """This worker's place: `rank` of `workers`."""
+    """This worker's place: `rank` of `workers`.
+
+    Raises:
+        ValueError: rank is not one of 0, .., workers - 1.
+    """
 
     rank: int = 0
     workers: int = 1
@@ -46,7 +50,9 @@ class Batch(NamedTuple):
     t: Tensor
 
 
-def keyed_batch(x: Tensor, index: Tensor, seed: int, epoch: int) -> Batch:
+def keyed_batch(
+    x: Tensor, index: Tensor, seed: int, epoch: int, orthogonal: bool = False
+) -> Batch:
     """Return the samples x[index] with the noise that belongs to them in an epoch.
 
     Args:
@@ -54,9 +60,11 @@ def keyed_batch(x: Tensor, index: Tensor, seed: int, epoch: int) -> Batch:
         index: global sample indices, shape (n,).
         seed: the run's seed.
         epoch: the pass over the data.
+        orthogonal: make the noise of the batch orthogonal (`noise.orthogonalised`).
     """
     keys: dict[str, Any] = {"seed": seed, "epoch": epoch, "dtype": x.dtype}
     z = noise.keyed_normal(index, x.shape[1], **keys)
+    z = noise.orthogonalised(z) if orthogonal else z
     v = noise.keyed_rademacher(index, x.shape[1], **keys)
     return Batch(x[index], z, v, noise.keyed_uniform(index, 1, **keys)[:, 0])
 
@@ -71,7 +79,12 @@ def _checked(data: Tensor) -> Tensor:
 
 
 def batches(
-    points: Points, batch_size: int, seed: int, shard: Shard, start: int
+    points: Points,
+    batch_size: int,
+    seed: int,
+    shard: Shard,
+    start: int,
+    orthogonal: bool = False,
 ) -> Iterator[Batch]:
     """Yield this worker's part of each global batch from step `start` on.
 
@@ -81,6 +94,7 @@ def batches(
         seed: the run's seed.
         shard: this worker's place.
         start: the first step, from 0.
+        orthogonal: make the noise of each global batch orthogonal.
 
     Raises:
         ValueError: the global batch does not divide over the workers or exceeds the data, or
@@ -99,6 +113,11 @@ def batches(
             data = _checked(points(epoch))
             order = noise.keyed_permutation(len(data), seed=seed, epoch=epoch)
         first = (step % per_epoch) * batch_size
-        index = order[first + shard.rank : first + batch_size : shard.workers]
-        yield keyed_batch(data, index.to(data.device), seed, epoch)
+        index = order[first : first + batch_size].to(data.device)
+        mine = slice(shard.rank, None, shard.workers)
+        if orthogonal:  # a property of the global batch: every worker makes all of its noise
+            whole = keyed_batch(data, index, seed, epoch, orthogonal)
+            yield Batch(*(part[mine] for part in whole))
+        else:
+            yield keyed_batch(data, index[mine], seed, epoch)
         step += 1

@@ -21,6 +21,9 @@ def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     Args:
         state: what `Progress.state()` returned.
         path: the file; `path` + `.sha256` holds the checksum.
+
+    Raises:
+        OSError: the folder cannot be written to; an earlier file then stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
@@ -39,7 +42,14 @@ def save_checkpoint(state: dict[str, Any], path: Path) -> None:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a training state; nothing in the file is executed.
 
+    Args:
+        path: the file that `save_checkpoint` wrote.
+
+    Returns:
+        The state, its tensors on the CPU.
+
     Raises:
+        FileNotFoundError: the file or its checksum is missing.
         ValueError: the checksum does not match.
     """
     expected = path.with_name(path.name + ".sha256").read_text().strip()

@@ -3,18 +3,14 @@ r"""Gaussian laws, mixtures of Gaussian and of logistic laws, and finite data se
 With the calculus of mixtures of `laws`, only the components are left to state:
 
     Gaussian, u = x - mu:        g = -P u, grad^2 l = -P, grad^3 l = 0, with P = Sigma^-1;
-    logistic, u = (x - m) / s:   l = -|u| - 2 log(1 + e^-|u|) - log s in each coordinate,
+    logistic, u = (x - m) / s:   l = log f(u) + log f(-u) - log s in each coordinate,
                                  l' = -tanh(u/2) / s, l'' = -2 f(u) f(-u) / s^2,
                                  l''' = -l'' tanh(u/2) / s, with f(u) = 1 / (1 + e^-u).
 
 Smoothing. The law of x~ = x + sigma z, z ~ N(0, I), has the density q_sigma, and the estimators
 of Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
 Denoising", NeurIPS 2021, aim at the scores of q_sigma, not of p (sections 2.1 and 3). In a
-Gaussian family Sigma becomes Sigma + sigma^2 I. For a data set x_1, .., x_N the law q_sigma is
-the mean of N(x_i, sigma^2 I), and Bayes' rule gives the posterior that Tweedie's formula
-(equation 4) and its generalisation (theorem 1) speak of: given x~, x is x_i with probability
-
-    r_i = softmax_i(-|x~ - x_i|^2 / 2 sigma^2).
+Gaussian family Sigma becomes Sigma + sigma^2 I; `finite_data` treats the law of a data set.
 """
 
 from __future__ import annotations
@@ -23,18 +19,18 @@ import math
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
-from hosm.laws import Law, Mixture, check_positive, checked, placements, probabilities
+from hosm.checks import check_number, check_positive, check_symmetric, checked
+from hosm.finite_data import FiniteData, SmoothedData
+from hosm.laws import Law, Mixture, placements, probabilities
 
 __all__ = ["FiniteData", "Gaussian", "GaussianMixture", "LogisticMixture", "SmoothedData"]
 
 
 def _cholesky(covariance: Tensor) -> Tensor:
     """Return the Cholesky factors of covariances, shape (*, D, D)."""
-    scaled = covariance / covariance.abs().max()
-    if not torch.allclose(scaled, scaled.mT, rtol=0.0, atol=1e-5):
-        raise ValueError("covariance is not symmetric; legal ones are symmetric")
+    check_symmetric("covariance", covariance)
     factor, info = torch.linalg.cholesky_ex(covariance)
     if info.any():
         lowest = float(torch.linalg.eigvalsh(covariance).min())
@@ -49,7 +45,7 @@ def _log_normaliser(factor: Tensor) -> Tensor:
 
 
 def _widened(covariance: Tensor, sigma: float) -> Tensor:
-    check_positive("sigma", sigma)
+    check_number("sigma", sigma)
     eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     return covariance + sigma**2 * eye
 
@@ -75,7 +71,14 @@ class Gaussian(Law):
         self._log_normaliser = _log_normaliser(self._factor)
 
     def smoothed(self, sigma: float) -> Gaussian:
-        """Return N(mu, Sigma + sigma^2 I), the law of x + sigma z, for sigma > 0."""
+        """Return N(mu, Sigma + sigma^2 I), the law of x + sigma z.
+
+        Args:
+            sigma: standard deviation of the noise, positive.
+
+        Raises:
+            ValueError: if sigma is not one positive, finite number.
+        """
         return Gaussian(self.mean, _widened(self.covariance, sigma))
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
@@ -121,7 +124,14 @@ class GaussianMixture(Mixture):
         self._log_scales = self.weights.log() - _log_normaliser(self._factors)
 
     def smoothed(self, sigma: float) -> GaussianMixture:
-        """Return the law of x + sigma z, with Sigma_k + sigma^2 I for Sigma_k, for sigma > 0."""
+        """Return the law of x + sigma z, with Sigma_k + sigma^2 I for Sigma_k.
+
+        Args:
+            sigma: standard deviation of the noise, positive.
+
+        Raises:
+            ValueError: if sigma is not one positive, finite number.
+        """
         return GaussianMixture(self.weights, self.means, _widened(self.covariances, sigma))
 
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
@@ -182,7 +192,7 @@ class LogisticMixture(Mixture):
 
     def _components(self, x: Tensor) -> tuple[Tensor, Tensor]:
         u = (x.unsqueeze(1) - self.locations) / self.scales
-        log_prob = -u.abs() - 2 * softplus(-u.abs()) - self.scales.log()
+        log_prob = logsigmoid(u) + logsigmoid(-u) - self.scales.log()
         return self.weights.log() + log_prob.sum(-1), -torch.tanh(u / 2) / self.scales
 
     def _second(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,97 +211,3 @@ class LogisticMixture(Mixture):
         third = torch.einsum("nk,nka->na", r, -second * torch.tanh(u / 2) / self.scales)
         pairs = torch.diag_embed(torch.einsum("nk,nka,nkb->nab", r, d, second))
         return placements(pairs) + torch.diag_embed(torch.diag_embed(third))
-
-
-class SmoothedData(Mixture):
-    """The law q_sigma = (1/N) sum_i N(x_i, sigma^2 I) of a data set under Gaussian noise.
-
-    Args:
-        points: x_i, shape (N, D).
-        sigma: standard deviation of the noise, positive.
-
-    Raises:
-        ValueError: if points are no legal tensor, or sigma is not positive.
-    """
-
-    def __init__(self, points: Tensor, sigma: float) -> None:
-        self.terms, dimension = checked("points", points, "N", "D").shape
-        check_positive("sigma", sigma)
-        super().__init__(dimension, points, sigma)
-        self.points, self.sigma = points, sigma
-        self.mean = points.mean(0)
-        self.variance = (points - self.mean).square().mean(0) + sigma**2
-        root = sigma * math.sqrt(2 * math.pi)
-        self._log_scale = -math.log(self.terms) - dimension * math.log(root)
-
-    def smoothed(self, sigma: float) -> SmoothedData:
-        """Return the law of x~ + sigma z, the data under both noises, for sigma > 0."""
-        check_positive("sigma", sigma)
-        return SmoothedData(self.points, math.hypot(self.sigma, sigma))
-
-    def _sample(self, n: int, generator: Generator | None) -> Tensor:
-        labels = torch.randint(self.terms, (n,), generator=generator, device=self.device)
-        return self.points[labels] + self.sigma * self._normal(n, generator)
-
-    def _components(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        u = self.points - x.unsqueeze(1)
-        squares = torch.einsum("nkd,nkd->nk", u, u)
-        return self._log_scale - squares / (2 * self.sigma**2), u / self.sigma**2
-
-    def _curvature(self, x: Tensor, r: Tensor) -> Tensor:
-        eye = torch.eye(self.dimension, dtype=x.dtype, device=x.device)
-        return (-eye / self.sigma**2).expand(x.shape[0], -1, -1)
-
-    def _curvature_diag(self, x: Tensor, r: Tensor) -> Tensor:
-        return torch.full_like(x, -1 / self.sigma**2)
-
-    def _coupling(self, x: Tensor, r: Tensor, d: Tensor) -> Tensor:
-        return x.new_zeros(())  # all curvatures are equal, and the mean of d is 0
-
-
-class FiniteData:
-    """The uniform law on N points: exact posteriors of a data set, in chunks of bounded memory.
-
-    Args:
-        points: x_i, shape (N, D).
-
-    Raises:
-        ValueError: if points are not floating-point, not finite or not of shape (N, D).
-    """
-
-    def __init__(self, points: Tensor) -> None:
-        self.points = checked("points", points, "N", "D")
-        self.dimension = points.shape[1]
-
-    def to(self, *targets: torch.dtype | torch.device | str) -> FiniteData:
-        """Return the same data moved to `targets`, dtypes or devices."""
-        return FiniteData(self.smoothed(1.0).to(*targets).points)
-
-    def sample(self, n: int, generator: Generator | None = None) -> Tensor:
-        """Return n points drawn with replacement, shape (n, D)."""
-        total, device = len(self.points), self.points.device
-        return self.points[torch.randint(total, (n,), generator=generator, device=device)]
-
-    def smoothed(self, sigma: float) -> SmoothedData:
-        """Return q_sigma, the law of x + sigma z, for sigma > 0."""
-        return SmoothedData(self.points, sigma)
-
-    def posterior_weights(self, x_noisy: Tensor, sigma: float) -> Tensor:
-        """Return r_i = P(x = x_i | x~), shape (n, N), at x_noisy = x~, shape (n, D)."""
-        law = self.smoothed(sigma)
-        return law.at(x_noisy, law.responsibilities)
-
-    def posterior_mean(self, x_noisy: Tensor, sigma: float) -> Tensor:
-        """Return m = E[x | x~], shape (n, D), at x_noisy = x~, shape (n, D)."""
-        law = self.smoothed(sigma)
-        return law.at(x_noisy, lambda x: law.responsibilities(x) @ self.points)
-
-    def posterior_covariance(self, x_noisy: Tensor, sigma: float) -> Tensor:
-        """Return C = Cov[x | x~], shape (n, D, D), at x_noisy = x~, shape (n, D)."""
-        law = self.smoothed(sigma)
-
-        def covariance(x: Tensor) -> Tensor:
-            r, d = law.deviations(x)  # d = (x_i - m) / sigma^2
-            return sigma**4 * (r.unsqueeze(-1) * d).mT @ d
-
-        return law.at(x_noisy, covariance)

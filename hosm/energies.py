@@ -3,7 +3,8 @@ r"""Laws for studies of accuracy and of sampling, with the numbers that they are
 The paper (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
 Denoising", NeurIPS 2021) measures accuracy on a 100-dimensional Gaussian and on mixtures of
 logistic laws (section 4.4, table 1), and mixing on 2-D mixtures of Gaussians (section 6.2, table
-3), without stating their parameters; those laws are reconstructions here.
+3), without stating their parameters; those laws are reconstructions here. Each factory takes the
+dtype of its law, torch's default if None; one that is not floating-point raises ValueError.
 
 The ring has the energy ((|x| - a) / b)^2 in the plane, so that with r = |x|, e = x / r and
 f(r) = -((r - a) / b)^2 the derivatives of log p = f - log Z are, with the notation of `laws`,
@@ -25,8 +26,9 @@ import math
 import torch
 from torch import Generator, Tensor
 
+from hosm.checks import check_count, check_number, checked
 from hosm.distributions import Gaussian, GaussianMixture, LogisticMixture
-from hosm.laws import Law, check_positive, placements
+from hosm.laws import Law, placements
 
 __all__ = [
     "Ring",
@@ -55,12 +57,13 @@ class Ring(Law):
         width: b, positive, shape ().
 
     Raises:
-        ValueError: if one of them is not positive.
+        ValueError: if one of them is no floating-point tensor of shape (), or not positive.
     """
 
     def __init__(self, radius: Tensor, width: Tensor) -> None:
-        check_positive("radius", radius)
-        check_positive("width", width)
+        for name, value in (("radius", radius), ("width", width)):
+            checked(name, value, finite=False)
+            check_number(name, value)
         super().__init__(2, radius, width)
         self.radius, self.width = radius, width
         a, b = float(radius), float(width)
@@ -169,8 +172,7 @@ def logistic_mixture(
     Raises:
         ValueError: if dimension < 1.
     """
-    if dimension < 1:
-        raise ValueError(f"dimension is {dimension}; legal values are 1 or more")
+    check_count("dimension", dimension)
     generator = torch.Generator().manual_seed(seed)
     draws = torch.randn(20, dimension, generator=generator, dtype=torch.float64)
     locations = (2 * draws).to(dtype or torch.get_default_dtype())
@@ -196,10 +198,9 @@ def ring_of_gaussians(
     Raises:
         ValueError: if one of the numbers is not legal.
     """
-    if modes < 1:
-        raise ValueError(f"modes is {modes}; legal values are 1 or more")
-    check_positive("radius", radius)
-    check_positive("std", std)
+    check_count("modes", modes)
+    check_number("radius", radius)
+    check_number("std", std)
     turn = 2 * math.pi * torch.arange(modes, dtype=torch.float64) / modes
     means = radius * torch.stack((turn.cos(), turn.sin()), -1)
     return _isotropic(means.to(dtype or torch.get_default_dtype()), std**2)

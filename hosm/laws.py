@@ -19,7 +19,6 @@ Denoising", NeurIPS 2021, section 2.1.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -28,50 +27,23 @@ from typing import Self
 import torch
 from torch import Generator, Tensor
 
-__all__ = ["CHUNK", "Law", "Mixture", "check_positive", "checked", "placements", "probabilities"]
+from hosm.checks import check_count, check_generator, checked
+
+__all__ = ["CHUNK", "Law", "Mixture", "placements", "probabilities"]
 
 CHUNK = 2**21  # numbers in the largest temporary tensor; small enough to stay near the cache
 
 
-def checked(name: str, tensor: Tensor, *shape: int | str, finite: bool = True) -> Tensor:
-    """Return `tensor` if it is floating-point, not empty, finite, and of the right shape.
+def probabilities(weights: Tensor, terms: int) -> Tensor:
+    """Return weights scaled to sum 1.
 
     Args:
-        name: what messages call it.
-        tensor: the tensor in question, any shape.
-        shape: its legal shape, with a letter for each size that is free.
-        finite: whether its values must be finite.
+        weights: w, not negative, of sum 1 within 1e-4, shape (K,).
+        terms: K.
 
     Raises:
-        ValueError: if it is not.
+        ValueError: if they are not.
     """
-    if not tensor.is_floating_point():
-        raise ValueError(f"{name} has dtype {tensor.dtype}; legal are floating-point dtypes")
-    fits = tensor.ndim == len(shape) and tensor.numel() > 0
-    sizes = zip(tensor.shape, shape, strict=False)
-    if not fits or any(isinstance(legal, int) and size != legal for size, legal in sizes):
-        legal = ", ".join(map(str, shape))
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; legal is ({legal}), not empty")
-    try:
-        legal_values = not finite or bool(torch.isfinite(tensor).all())
-    except RuntimeError:  # inside torch.func.vmap no value can be read
-        return tensor
-    if not legal_values:
-        wrong = tensor[~torch.isfinite(tensor)][0].item()
-        raise ValueError(f"{name} holds {wrong}; legal values are finite")
-    return tensor
-
-
-def check_positive(name: str, values: Tensor | float) -> None:
-    """Raise ValueError unless all `values`, of any shape, are positive and finite."""
-    lowest, highest = (float(f(torch.as_tensor(values))) for f in (torch.amin, torch.amax))
-    if not 0 < lowest <= highest < math.inf:
-        wrong = highest if lowest > 0 else lowest
-        raise ValueError(f"{name} holds {wrong}; legal values are positive and finite")
-
-
-def probabilities(weights: Tensor, terms: int) -> Tensor:
-    """Return `weights`, shape (K,), scaled to sum 1; ValueError unless they nearly do."""
     checked("weights", weights, terms)
     total, lowest = float(weights.sum()), float(weights.min())
     if lowest < 0 or abs(total - 1) > 1e-4:
@@ -80,18 +52,29 @@ def probabilities(weights: Tensor, terms: int) -> Tensor:
 
 
 def placements(matrix: Tensor) -> Tensor:
-    """Return A_abc + A_bac + A_cab, for A symmetric in its last two indices, (n, D, D, D)."""
+    """Return the sum A_abc + A_bac + A_cab of the placements of an index, as in d . H above.
+
+    Args:
+        matrix: A, symmetric in its last two indices, shape (n, D, D, D).
+
+    Returns:
+        A tensor that is symmetric in all three, shape (n, D, D, D).
+    """
     return matrix + matrix.permute(0, 2, 1, 3) + matrix.permute(0, 2, 3, 1)
 
 
 class Law(ABC):
     """A law on R^D. Points x have shape (n, D) with n >= 1, and the dtype of the law.
 
-    Points that are not finite, of another dtype or of another shape raise ValueError.
+    Units: x is in those of the data, log p in nats, s_k in nats over the data's unit to the k.
 
     Args:
         dimension: D.
         parameters: what the constructor of the subclass takes.
+
+    Raises:
+        ValueError: if the parameters differ in dtype or device; from its methods, if points are
+            not finite, of another dtype or of another shape, or none.
 
     Attributes:
         dimension: D.
@@ -110,9 +93,18 @@ class Law(ABC):
         self.dtype, self.device = tensors[0].dtype, tensors[0].device
         if any(p.dtype != self.dtype for p in tensors):
             raise ValueError(f"the dtypes are {[p.dtype for p in tensors]}; legal is one for all")
+        if any(p.device != self.device for p in tensors):
+            raise ValueError(f"the devices are {[p.device for p in tensors]}; legal is one")
 
     def to(self, *targets: torch.dtype | torch.device | str) -> Self:
-        """Return the same law with its parameters moved to `targets`, dtypes or devices."""
+        """Return the same law with its parameters moved to `targets`.
+
+        Args:
+            targets: floating-point dtypes, devices, or both.
+
+        Raises:
+            ValueError: if a dtype is not floating-point.
+        """
         parameters = list(self.parameters)
         for target in targets:
             parameters = [p.to(target) if isinstance(p, Tensor) else p for p in parameters]
@@ -137,10 +129,10 @@ class Law(ABC):
             generator: source of randomness, on the device of the law; torch's own if None.
 
         Raises:
-            ValueError: if n < 1.
+            ValueError: if n < 1, or the generator belongs to another device.
         """
-        if n < 1:
-            raise ValueError(f"n is {n}; legal values are 1 or more")
+        check_count("n", n)
+        check_generator(generator, self.device)
         return self._sample(n, generator)
 
     def log_prob(self, x: Tensor) -> Tensor:
@@ -169,7 +161,11 @@ class Law(ABC):
         Args:
             sigma: standard deviation of the noise, positive.
 
+        Returns:
+            A law of the same dimension and dtype (the paper's q_sigma, section 2).
+
         Raises:
+            ValueError: if sigma is not one positive, finite number.
             NotImplementedError: if that law has no closed form.
         """
         name = type(self).__name__
@@ -185,6 +181,9 @@ class Law(ABC):
             x: points, shape (n, D).
             function: maps points, shape (m, D), to a tensor of shape (m, *).
             width: what it needs at a point, in multiples of terms * D numbers.
+
+        Raises:
+            ValueError: if x has another shape or dtype, is empty, or (if strict) not finite.
         """
         checked("x", x, "n", self.dimension, finite=self.strict)
         if x.dtype != self.dtype:
@@ -238,11 +237,13 @@ class Mixture(Law):
         """Return sum_k r_k (d_k . grad^2 l_k + grad^3 l_k), shape (n, D, D, D)."""
 
     def responsibilities(self, x: Tensor) -> Tensor:
-        """Return r, shape (n, K), at the points x, shape (n, D), unchecked."""
+        """Return r, shape (n, K), at the points x, shape (n, D), whose values are not checked."""
+        checked("x", x, "n", self.dimension, finite=False)
         return self._components(x)[0].softmax(-1)
 
     def deviations(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return r, shape (n, K), and d, shape (n, K, D), at x, shape (n, D), unchecked."""
+        """Return r, shape (n, K), and d, shape (n, K, D), at x, shape (n, D), likewise."""
+        checked("x", x, "n", self.dimension, finite=False)
         log_joint, g = self._components(x)
         r = log_joint.softmax(-1)
         return r, g - r.unsqueeze(1) @ g

@@ -2,35 +2,23 @@ r"""Errors of scores, effective sample sizes, distances between samples, and cov
 
 Errors. Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
 Denoising", NeurIPS 2021, report in table 1 the mean over test points of the squared Frobenius
-error ||s2^ - s2||_F^2, summed over entries; so does `hessian_error`.
+error ||s2^ - s2||_F^2, summed over entries; so does `hessian_error`. Effective sample sizes are
+those of `hosm.ess`.
 
-Effective sample size (ESS). Their table 3 uses the estimator of Song, Zhao and Ermon, "A-NICE-MC:
-Adversarial Training for MCMC", NeurIPS 2017, which knows the target's mean mu and variance v. For
-chains of T draws x_t, in each dimension,
-
-    rho_s = mean over chains and t of (x_t - mu) (x_(t+s) - mu) / v,
-    tau = 1 + 2 sum_(s >= 1) 1[rho_s > .05] (1 - s/T) rho_s,     ESS = T / tau, per chain,
-
-where the sum stops at the first lag s at which no dimension exceeds .05; report the smallest ESS.
-Chains stuck in modes have one near 1. `ess_bulk` and `r_hat` know no truth: they are those of
-Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and localization:
-an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 2021, by ArviZ. No ESS
-tells of a bias: state a bound beside it, such as a `kolmogorov_distance` from exact draws.
-
-Degenerate chains, each dimension apart: draws that are not finite give NaN; chains of which none
-ever moves give an ESS of 0, and an R-hat of NaN where they agree, infinity where they differ; a
-single draw gives `ess_nice` 1; less than 4 draws, and for R-hat less than 2 chains, give NaN.
+Estimates, truths and posteriors must be finite, so that an error is never NaN unnoticed; draws
+need not be, for a chain that diverges is a result: what is then returned is stated with each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Protocol
 
-import arviz
 import torch
 from torch import Tensor
+
+from hosm.checks import check_symmetric, checked
+from hosm.ess import ess_bulk, ess_nice, r_hat
 
 __all__ = [
     "coverage",
@@ -45,16 +33,16 @@ __all__ = [
 ]
 
 CHUNK = 2**24  # numbers in the largest temporary tensor
-THRESHOLD = 0.05  # autocorrelations up to this count as 0 in `ess_nice`
 
 
 class _Operator(Protocol):
-    """A batch of structured D x D matrices, of shape (n, D, D)."""
+    """A batch of structured D x D matrices, of shape (n, D, D): what `hosm.operators` offers."""
 
     def __getitem__(self, index: Any, /) -> _Operator: ...  # noqa: ANN401
     def to_dense(self) -> Tensor: ...
     def diagonal(self) -> Tensor: ...
     def solve(self, b: Tensor) -> Tensor: ...
+    def log_determinant(self) -> Tensor: ...
 
 
 Matrices = Tensor | _Operator
@@ -68,13 +56,6 @@ def _shape(x: Matrices) -> tuple[int, ...]:
 def _shape_error(legal: str, **tensors: Matrices) -> ValueError:
     shapes = ", ".join(f"{name} has shape {_shape(x)}" for name, x in tensors.items())
     return ValueError(f"{shapes}; legal are {legal}, not empty")
-
-
-def _check_draws(draws: Tensor) -> None:
-    if draws.ndim != 3 or 0 in draws.shape:
-        raise _shape_error("(chains, T, D)", draws=draws)
-    if not draws.is_floating_point():
-        raise ValueError(f"draws has dtype {draws.dtype}; legal are floating-point dtypes")
 
 
 def _dense(matrices: Matrices, rows: slice) -> Tensor:
@@ -91,12 +72,18 @@ def hessian_error(estimate: Matrices, truth: Matrices, *, per_point: bool = Fals
         truth: s2, of the same shape, dense or an operator.
         per_point: return the errors of the points instead of their mean, shape (n,).
 
+    Returns:
+        ||s2^ - s2||_F^2 (table 1), in the data's unit to the power -4, shape () or (n,).
+
     Raises:
-        ValueError: if the shapes differ, or are empty.
+        ValueError: if the shapes differ or are empty, a tensor is of integers or not finite (of
+            an operator, the diagonal is looked at).
     """
     shape = _shape(estimate)
     if shape != _shape(truth) or len(shape) < 2 or 0 in shape:
         raise _shape_error("one shape (n, D, ..) for both", estimate=estimate, truth=truth)
+    for name, matrices in (("estimate", estimate), ("truth", truth)):
+        checked(name, matrices if isinstance(matrices, Tensor) else matrices.diagonal(), ...)
     rows = max(1, CHUNK // math.prod(shape[1:]))
     parts = [slice(start, start + rows) for start in range(0, shape[0], rows)]
     differences = (_dense(estimate, part) - _dense(truth, part) for part in parts)
@@ -112,23 +99,25 @@ def score_error(estimate: Tensor, truth: Tensor, *, per_point: bool = False) -> 
         truth: s_k, of the same shape.
         per_point: return the errors of the points instead of their mean, shape (n,).
 
+    Returns:
+        The squared error, in the data's unit to the power -2 k, shape () or (n,).
+
     Raises:
-        ValueError: if the shapes differ, or are empty.
+        ValueError: as in `hessian_error`.
     """
     return hessian_error(estimate, truth, per_point=per_point)
 
 
 def standard_error(values: Tensor) -> Tensor:
-    """Return the standard error of the mean of independent values, shape (n, *) -> (*).
+    """Return the standard error of the mean of independent values, shape (*), in their unit.
 
     Args:
         values: independent replicates, shape (n, *); a single one gives NaN.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if there are none, or they are integers or not finite.
     """
-    if values.ndim < 1 or values.shape[0] < 1:
-        raise _shape_error("(n, *)", values=values)
+    checked("values", values, "n", ...)
     n = values.shape[0]
     return ((values - values.mean(0)).square().sum(0) / (n * (n - 1))).sqrt()  # n = 1: 0 / 0
 
@@ -136,106 +125,21 @@ def standard_error(values: Tensor) -> Tensor:
 def variance_ratio(first: Tensor, second: Tensor) -> Tensor:
     """Return the variance of values over that of others, for each entry, shape (*).
 
+    Values that are not finite, as those of chains that diverge, make their entries NaN.
+
     Args:
         first: replicates of an estimator, or draws, shape (n, *), n >= 2.
         second: those that they are compared with, shape (m, *), m >= 2.
 
     Raises:
-        ValueError: if the entries differ in shape, or there are fewer than 2 replicates.
+        ValueError: if the entries differ in shape, are of integers, or there are fewer than 2
+            replicates.
     """
+    checked("first", first, "n", ..., finite=False)
+    checked("second", second, "m", ..., finite=False)
     if first.shape[1:] != second.shape[1:] or min(len(first), len(second)) < 2:
         raise _shape_error("(n, *) and (m, *) with n, m >= 2", first=first, second=second)
     return first.var(0) / second.var(0)
-
-
-def _autocorrelations(draws: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Return rho_s for s = 0 .. T - 1, shape (T, D), in float64, through one FFT per chain."""
-    chains, length, dimension = draws.shape
-    width = max(1, CHUNK // (4 * chains * length))
-    parts = []
-    for start in range(0, dimension, width):
-        part = slice(start, start + width)
-        centred = draws[..., part].double() - mean[part].double()
-        power = torch.fft.rfft(centred, n=2 * length, dim=1).abs().square().mean(0)
-        products = torch.fft.irfft(power, n=2 * length, dim=0)[:length]
-        parts.append(products / variance[part].double())
-    pairs = length - torch.arange(length, device=draws.device)
-    return torch.cat(parts, -1) / pairs.unsqueeze(-1)
-
-
-def ess_nice(draws: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Return the ESS per chain of each dimension by the true moments, 0 .. T, shape (D,).
-
-    Args:
-        draws: x_t of all chains, without burn-in, shape (chains, T, D).
-        mean: mu, mean of the target, shape (D,).
-        variance: v, variance of the target in each dimension, positive, shape (D,).
-
-    Raises:
-        ValueError: if shapes do not fit, or the variance is not positive.
-    """
-    _check_draws(draws)
-    _, length, dimension = draws.shape
-    if mean.shape != (dimension,) or variance.shape != (dimension,):
-        raise _shape_error("(chains, T, D), (D,)", draws=draws, mean=mean, variance=variance)
-    if not (variance > 0).all():
-        raise ValueError(f"variance holds {variance.min().item()}; legal values are positive")
-    finite, stuck = _finite_and_stuck(draws)
-    rho = _autocorrelations(draws, mean, variance)[1:]
-    above = (rho > THRESHOLD) & finite
-    counted = above & above.any(-1, keepdim=True).cummin(0).values
-    lags = torch.arange(1, length, dtype=rho.dtype, device=draws.device).unsqueeze(-1)
-    tau = 1 + 2 * torch.where(counted, (1 - lags / length) * rho, 0.0).sum(0)
-    ess = torch.where(stuck, 0.0, length / tau)
-    return torch.where(finite, ess, math.nan).to(draws.dtype)
-
-
-def _finite_and_stuck(draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where all draws are finite, and where no chain ever moves, both of shape (D,)."""
-    still = (draws == draws[:, :1]).all(0).all(0) & (draws.shape[1] > 1)
-    return torch.isfinite(draws).all(0).all(0), still
-
-
-def _by_dimension(
-    draws: Tensor, statistic: Callable[..., Any], method: str, stuck: float | Tensor, chains: int
-) -> Tensor:
-    """Return ArviZ's statistic of draws[:, :, j] for each j, shape (D,), and `stuck` where so."""
-    out = torch.full(draws.shape[2:], math.nan, dtype=draws.dtype, device=draws.device)
-    if draws.shape[0] < chains or draws.shape[1] < 4:
-        return out
-    finite, still = _finite_and_stuck(draws)
-    out = torch.where(finite & still, stuck, out)
-    for j in (finite & ~still).nonzero().flatten().tolist():
-        out[j] = float(statistic(draws[:, :, j].detach().cpu().double().numpy(), method=method))
-    return out
-
-
-def ess_bulk(draws: Tensor) -> Tensor:
-    """Return the bulk ESS of each dimension, a total over chains, shape (D,).
-
-    Args:
-        draws: x_t of all chains, without burn-in, shape (chains, T, D).
-
-    Raises:
-        ValueError: if draws is empty or has another number of dimensions.
-    """
-    _check_draws(draws)
-    return _by_dimension(draws, arviz.ess, "bulk", 0.0, 1)
-
-
-def r_hat(draws: Tensor) -> Tensor:
-    """Return the rank-normalised split R-hat, near 1 where chains agree, shape (D,).
-
-    Args:
-        draws: x_t of all chains, without burn-in, shape (chains, T, D).
-
-    Raises:
-        ValueError: if draws is empty or has another number of dimensions.
-    """
-    _check_draws(draws)
-    agree = (draws == draws[:1, :1]).all(0).all(0)
-    stuck = torch.where(agree, math.nan, math.inf).to(draws.dtype)
-    return _by_dimension(draws, arviz.rhat, "rank", stuck, 2)
 
 
 def kolmogorov_distance(draws: Tensor, reference: Tensor) -> Tensor:
@@ -245,11 +149,17 @@ def kolmogorov_distance(draws: Tensor, reference: Tensor) -> Tensor:
         draws: points of any number of chains, shape (n, D) or (chains, T, D).
         reference: points of the target, likewise; a point that is NaN makes its dimension NaN.
 
+    Returns:
+        Distances in 0 .. 1, shape (D,).
+
     Raises:
-        ValueError: if the last dimensions differ, or one is empty.
+        ValueError: if the dimensions D differ, one is empty, of integers, or of another number
+            of dimensions.
     """
-    if draws.shape[-1:] != reference.shape[-1:] or min(draws.numel(), reference.numel()) < 1:
+    if draws.shape[-1:] != reference.shape[-1:] or not {draws.ndim, reference.ndim} <= {2, 3}:
         raise _shape_error("(n, D) and (m, D)", draws=draws, reference=reference)
+    checked("draws", draws, ..., finite=False)
+    checked("reference", reference, ..., finite=False)
     flat = [x.reshape(-1, x.shape[-1]).mT.double().contiguous() for x in (draws, reference)]
     jumps = torch.cat(flat, -1)
     ranks = [torch.searchsorted(x.sort(-1).values, jumps, right=True).double() for x in flat]
@@ -271,17 +181,22 @@ def coverage(
         covariance: C at each point, shape (n, D, D), or an operator of that shape with `solve`.
         probability: p in [0, 1], a number, or several of shape (k,), as the result then.
 
+    Returns:
+        The share of the n points, shape () or (k,).
+
     Raises:
-        ValueError: if shapes do not fit, C is not positive definite, or p is not in [0, 1].
+        ValueError: if shapes do not fit or are empty, points or means are of integers or not
+            finite, C is not symmetric and positive definite, or p is not in [0, 1].
     """
+    checked("points", points, "n", "D")
     levels = torch.as_tensor(probability, dtype=points.dtype, device=points.device)
-    if not ((levels >= 0) & (levels <= 1)).all():
+    if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
         raise ValueError(f"probability is {probability}; legal values lie in [0, 1]")
     square = (*points.shape, *points.shape[-1:])
-    if points.ndim != 2 or mean.shape != points.shape or _shape(covariance) != square:
+    if mean.shape != points.shape or _shape(covariance) != square:
         legal = "(n, D), (n, D) and (n, D, D)"
         raise _shape_error(legal, points=points, mean=mean, covariance=covariance)
-    distances = _mahalanobis(points - mean, covariance)
+    distances = _mahalanobis(points - checked("mean", mean, "n", "D"), covariance)
     half = torch.full_like(distances, 0.5 * points.shape[-1])
     share = torch.special.gammainc(half, 0.5 * distances)
     return (share <= levels.unsqueeze(-1)).to(points.dtype).mean(-1)
@@ -290,10 +205,12 @@ def coverage(
 def _mahalanobis(centred: Tensor, covariance: Matrices) -> Tensor:
     """Return u^T C^-1 u, shape (n,), for u of shape (n, D)."""
     if isinstance(covariance, Tensor):
+        check_symmetric("covariance", covariance)
         factor, info = torch.linalg.cholesky_ex(covariance)
         whitened = torch.linalg.solve_triangular(factor, centred.unsqueeze(-1), upper=False)
         distances = torch.where(info > 0, -1.0, whitened.square().sum((-2, -1)))
     else:
+        covariance.log_determinant()  # an error unless C > 0
         distances = (centred * covariance.solve(centred)).sum(-1)
     if not (distances >= 0).all():
         raise ValueError(f"squared distances fall to {distances.min()}; legal: C > 0, no NaN")

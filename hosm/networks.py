@@ -22,6 +22,9 @@ class MLP(nn.Module):
         outputs: numbers returned for each coordinate.
         width: units of each hidden layer.
         depth: number of linear layers, at least 2; the paper's is 3.
+        skip: add a linear map of x, which starts at zero, to the first output. The score of a
+            density is often near that of a Gaussian, which is linear; saturating units learn a
+            linear map slowly, and their derivatives slower still.
 
     Raises:
         ValueError: a size is below its least legal value.
@@ -29,10 +32,21 @@ class MLP(nn.Module):
 
     conditional = False
 
-    def __init__(self, dimension: int, outputs: int, width: int = 128, depth: int = 3) -> None:
+    def __init__(
+        self,
+        dimension: int,
+        outputs: int,
+        width: int = 128,
+        depth: int = 3,
+        *,
+        skip: bool = False,
+    ) -> None:
         super().__init__()
         sizes = _sizes(dimension, outputs, width, depth)
         self.dimension, self.outputs = dimension, outputs
+        self.skip = nn.Linear(dimension, dimension, bias=False) if skip else None
+        if self.skip is not None:
+            nn.init.zeros_(self.skip.weight)
         hidden: list[nn.Module] = []
         for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
             hidden += [nn.Linear(fan_in, fan_out), nn.Tanh()]
@@ -40,7 +54,10 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map points x, shape (n, D), to outputs of shape (n, outputs, D)."""
-        return self.layers(x).view(x.shape[0], self.outputs, self.dimension)
+        out = self.layers(x).view(x.shape[0], self.outputs, self.dimension)
+        if self.skip is None:
+            return out
+        return torch.cat([out[:, :1] + self.skip(x).unsqueeze(1), out[:, 1:]], 1)
 
 
 class ConditionalMLP(nn.Module):

@@ -14,16 +14,24 @@ K = diag(c) + U^T diag(1/d) U (A may be indefinite, and K have no Cholesky facto
           \quad A^{-1} b = b/d - (U/d) K^{-1} U^T (b/d), \quad |\det A| = \prod_i |d_i|\,|\det K|,
 
 and A has n_-(d) + n_+(K) - n_+(c) negative eigenvalues (additivity of inertia, Haynsworth 1968).
+
+Shapes and dtypes are checked, values in general not: that would wait for the device, and a score
+that is not finite passes through the algebra as it does through torch.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from hosm.checks import check_count, checked
+from hosm.eigen import leading_eigenvectors
+from hosm.operands import as_given, check_beside, check_parts, columns
 
 __all__ = ["DENSE_SIZE", "DiagonalPlusLowRank"]
 
@@ -36,29 +44,31 @@ class DiagonalPlusLowRank:
     Args:
         diag: d, shape (*, D).
         factor: U, shape (*, D, k); k may be 0.
-        signs: c, shape (k,), each +1 or -1 (not checked); all +1 when omitted.
+        signs: c, shape (k,), each +1 or -1 (checked on a CPU); all +1 when omitted.
 
     Raises:
-        ValueError: if the shapes do not fit each other.
+        ValueError: if the shapes do not fit each other or are empty (k = 0 apart), d and U are
+            not floating-point numbers of one dtype, or a sign is another number.
+
+    In its methods, v and b are one vector (*, D) or m of them (*, D, m) for each matrix, never
+    broadcast; another shape, or integers, raise ValueError.
     """
 
     __array_ufunc__ = None  # lets `numpy_scalar * A` reach `__rmul__`
 
     def __init__(self, diag: Tensor, factor: Tensor, signs: Tensor | None = None) -> None:
+        check_parts(diag, factor, signs)
         signs = diag.new_ones(factor.shape[-1:]) if signs is None else signs.to(diag)
-        if diag.ndim < 1 or factor.shape[:-1] != diag.shape or signs.shape != factor.shape[-1:]:
-            shapes = ", ".join(str(tuple(part.shape)) for part in (diag, factor, signs))
-            raise ValueError(f"diag, factor, signs are {shapes}; legal: (*, D), (*, D, k), (k,)")
         self.diag, self.factor, self.signs = diag, factor, signs
 
     @classmethod
     def from_diagonal(cls, diag: Tensor) -> DiagonalPlusLowRank:
-        """Return diag(d), of rank 0, for d of shape (*, D)."""
+        """Return diag(d), of rank 0, for a diagonal d of shape (*, D)."""
         return cls(diag, diag.new_zeros(*diag.shape, 0))
 
     @classmethod
     def outer(cls, vector: Tensor) -> DiagonalPlusLowRank:
-        """Return u u^T, of rank 1, for u of shape (*, D)."""
+        """Return u u^T, of rank 1, for a vector u of shape (*, D)."""
         return cls(torch.zeros_like(vector), vector.unsqueeze(-1))
 
     @property
@@ -70,13 +80,22 @@ class DiagonalPlusLowRank:
         return f"{type(self).__name__}(diag={tuple(self.diag.shape)}, rank={self.rank})"
 
     def __getitem__(self, index: Any) -> DiagonalPlusLowRank:  # noqa: ANN401
-        """Select from the batch dimensions."""
-        return DiagonalPlusLowRank(self.diag[index], self.factor[index], self.signs)
+        """Select from the batch dimensions; IndexError where an index goes beyond them."""
+        parts = index if isinstance(index, tuple) else (index,)
+        rest = [] if any(part is ... for part in parts) else [...]
+        diag = self.diag[(*parts, *rest, slice(None))]
+        return DiagonalPlusLowRank(
+            diag, self.factor[(*parts, *rest, slice(None), slice(None))], self.signs
+        )
 
     def to(self, *args: Any, **kwargs: Any) -> DiagonalPlusLowRank:  # noqa: ANN401
-        """Move to a device or dtype, with the arguments of `torch.Tensor.to`."""
+        """Move to a device or floating-point dtype, with the arguments of `torch.Tensor.to`."""
         parts = (self.diag, self.factor, self.signs)
         return DiagonalPlusLowRank(*(part.to(*args, **kwargs) for part in parts))
+
+    def with_diagonal(self, diag: Tensor) -> DiagonalPlusLowRank:
+        """Return diag(d') + U diag(c) U^T for another d', shape (*, D), in place of d."""
+        return DiagonalPlusLowRank(diag, self.factor, self.signs)
 
     def to_dense(self) -> Tensor:
         """Return the matrix itself, shape (*, D, D): for tests and for small D."""
@@ -91,8 +110,10 @@ class DiagonalPlusLowRank:
         return self.diagonal().sum(-1)
 
     def __add__(self, other: object) -> DiagonalPlusLowRank:
+        """Return A + B; one without a dimension of the batch, such as A[0], counts for all."""
         if not isinstance(other, DiagonalPlusLowRank):
             return NotImplemented
+        check_beside(self.diag, other.diag)
         diag = self.diag + other.diag
         parts = [part for part in (self, other) if part.rank] or [self]
         factors = [part.factor.expand(*diag.shape, part.rank) for part in parts]
@@ -108,19 +129,31 @@ class DiagonalPlusLowRank:
         return self + (-other) if isinstance(other, DiagonalPlusLowRank) else NotImplemented
 
     def add_diagonal(self, shift: float | Tensor) -> DiagonalPlusLowRank:
-        """Return A + diag(shift), for a number or a shape that broadcasts to (*, D)."""
-        return DiagonalPlusLowRank(self.diag + shift, self.factor, self.signs)
+        """Return A + diag(shift), for a number or shape (), (D,) or (*, D); else ValueError."""
+        if isinstance(shift, Tensor) and shift.shape not in ((), self.diag.shape[-1:]):
+            checked("shift", shift, *self.diag.shape, finite=False)
+        return self.with_diagonal(self.diag + shift)
 
     def scaled(self, scale: Tensor) -> DiagonalPlusLowRank:
-        """Return s A for s >= 0 of shape () or (*), without a look at its values."""
+        """Return s A for a scale s >= 0 of shape () or (*), without a look at its values.
+
+        ValueError for another shape, or for integers.
+        """
+        if scale.ndim or not scale.is_floating_point():
+            checked("scale", scale, *self.diag.shape[:-1], finite=False)
         s = scale.unsqueeze(-1)
         factor = s.sqrt().unsqueeze(-1) * self.factor
         return DiagonalPlusLowRank(s * self.diag, factor, self.signs)
 
     def __mul__(self, scale: object) -> DiagonalPlusLowRank:
-        """Return s A, for a number or a tensor of shape () or (*); mixed signs double the rank."""
+        """Return s A, for a number or a tensor of shape () or (*); mixed signs double the rank.
+
+        ValueError for a number that is not finite, a tensor of another shape, or NaN in one.
+        """
         if isinstance(scale, Real):
             s = float(scale)
+            if not math.isfinite(s):
+                raise ValueError(f"the multiple is {s}; legal values are finite")
             signs = self.signs if s >= 0 else -self.signs
             return DiagonalPlusLowRank(s * self.diag, abs(s) ** 0.5 * self.factor, signs)
         if not isinstance(scale, Tensor):
@@ -129,34 +162,23 @@ class DiagonalPlusLowRank:
             return self.scaled(scale)
         if (scale < 0).all():
             return -self.scaled(-scale)
+        checked("scale", scale, ...)
         tiny = torch.finfo(scale.dtype).tiny  # zero, with a finite gradient of its root
         return self.scaled(scale.clamp_min(tiny)) - self.scaled((-scale).clamp_min(tiny))
 
     __rmul__ = __mul__
 
-    def _columns(self, v: Tensor) -> Tensor:
-        """Return a vector (*, D) as (*, D, 1), and a matrix (*, D, m) as it is."""
-        if v.ndim == self.diag.ndim:
-            return v.unsqueeze(-1)
-        if v.ndim != self.diag.ndim + 1:
-            shapes = f"{tuple(v.shape)} beside diag {tuple(self.diag.shape)}"
-            raise ValueError(f"v has shape {shapes}; legal for (*, D) are (*, D), (*, D, m)")
-        return v
-
-    def _like(self, out: Tensor, v: Tensor) -> Tensor:
-        """Return the columns `out` as a vector where v was one."""
-        return out.squeeze(-1) if v.ndim == self.diag.ndim else out
-
     def __matmul__(self, v: object) -> Tensor:
         """Return A v. With as many dimensions as d, v is a vector; with one more, a matrix."""
         if not isinstance(v, Tensor):
             return NotImplemented
-        w = self._columns(v)
+        w = columns(self.diag, v)
         rows = (w.mT @ self.factor) * self.signs  # row by row is the fast layout for U
-        return self._like(self.diag.unsqueeze(-1) * w + (rows @ self.factor.mT).mT, v)
+        return as_given(self.diag, self.diag.unsqueeze(-1) * w + (rows @ self.factor.mT).mT, v)
 
     def inner(self, other: DiagonalPlusLowRank) -> Tensor:
-        """Return <A, B> = tr(A B), shape (*), for another operator B of the same size."""
+        """Return <A, B> = tr(A B), shape (*); batches of A and B as in A + B, else ValueError."""
+        check_beside(self.diag, other.diag)
         low_rank = ((self.factor.mT @ other.factor).square() @ other.signs) @ self.signs
         mixed = (self.diag * (other.factor.square() @ other.signs)).sum(-1)
         return (self.diagonal() * other.diag).sum(-1) + mixed + low_rank
@@ -174,11 +196,16 @@ class DiagonalPlusLowRank:
         return torch.diag(self.signs) + self.factor.mT @ (self.factor / self.diag.unsqueeze(-1))
 
     def solve(self, b: Tensor, *, check: bool = True) -> Tensor:
-        """Return A^-1 b, for b (*, D) or (*, D, m); an error if A is singular or a d is 0."""
-        scaled = self._columns(b) / self.diag.unsqueeze(-1)
+        """Return A^-1 b, of the shape of b, by the formula above (Woodbury).
+
+        ValueError if an entry of d is 0, LinAlgError if A is singular and `check` is set.
+        """
+        scaled = columns(self.diag, b) / self.diag.unsqueeze(-1)
         K, rhs = self._capacitance(), (scaled.mT @ self.factor).mT
         inner = torch.linalg.solve_ex(K, rhs, check_errors=check).result
-        return self._like(scaled - (inner.mT @ self.factor.mT).mT / self.diag.unsqueeze(-1), b)
+        return as_given(
+            self.diag, scaled - (inner.mT @ self.factor.mT).mT / self.diag.unsqueeze(-1), b
+        )
 
     def log_determinant(self) -> Tensor:
         """Return log det A, shape (*); ValueError unless A > 0 and no entry of d is 0."""
@@ -211,16 +238,20 @@ class DiagonalPlusLowRank:
         if (values < -1 - 1e3 * torch.finfo(values.dtype).eps).any():
             raise ValueError(f"A / d has eigenvalue {1 + values.min():g}; legal are 0 and above")
         stretch = (1 + values).clamp_min(0).sqrt().unsqueeze(-2) - 1
-        w = self._columns(v)
-        return self._like(root * (w + (((w.mT @ basis) * stretch) @ basis.mT).mT), v)
+        w = columns(self.diag, v)
+        return as_given(self.diag, root * (w + (((w.mT @ basis) * stretch) @ basis.mT).mT), v)
 
     def clip_to_psd(self, floor: float = 1e-6) -> tuple[DiagonalPlusLowRank, Tensor]:
         """Return A + B > 0 with B >= 0 (0 if not needed), and the clipped share, shape (*).
 
+        ValueError unless 0 < floor < 1 and d is finite.
         Entries of d below `floor` times the mean of |d| are raised to it; then, if c holds -1,
         eigenvalues of diag(d)^(-1/2) A diag(d)^(-1/2) below `floor`. The share, tr B over
         tr B + tr(A + B) up to the floor, is for a diagonal A its negative over its absolute part.
         """
+        if not 0 < floor < 1:
+            raise ValueError(f"floor is {floor}; legal values lie between 0 and 1")
+        checked("diag", self.diag, ...)
         tiny = torch.finfo(self.diag.dtype).tiny
         lowest = (floor * self.diag.abs().mean(-1, keepdim=True)).clamp_min(tiny)
         out = DiagonalPlusLowRank(self.diag.maximum(lowest), self.factor, self.signs)
@@ -240,61 +271,28 @@ class DiagonalPlusLowRank:
 
         ValueError unless k = 0, or d is constant within each vector, or D <= `DENSE_SIZE`.
         """
-        w, d = self._columns(v), self.diag
+        w, d = columns(self.diag, v), self.diag
         if self.rank == 0 or (d == d[..., :1]).all():
             values, basis = self._spectrum()
             change = function(d[..., :1] + values) - function(d[..., :1])
             out = function(d).unsqueeze(-1) * w
-            return self._like(out + basis @ (change.unsqueeze(-1) * (basis.mT @ w)), v)
+            return as_given(self.diag, out + basis @ (change.unsqueeze(-1) * (basis.mT @ w)), v)
         if d.shape[-1] > DENSE_SIZE:
             raise ValueError(f"D is {d.shape[-1]}; legal with this diag is up to {DENSE_SIZE}")
         values, basis = torch.linalg.eigh(self.to_dense())
-        return self._like(basis @ (function(values).unsqueeze(-1) * (basis.mT @ w)), v)
+        return as_given(self.diag, basis @ (function(values).unsqueeze(-1) * (basis.mT @ w)), v)
 
     def eigenpairs(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest eigenvalues (*, k), descending, and eigenvectors (*, D, k).
 
-        For large D an iteration finds them, and gradients reach the eigenvalues only.
+        For large D the iteration of `hosm.eigen` finds them, and gradients reach the eigenvalues
+        only. ValueError unless k lies in 1 .. D.
         """
         size = self.diag.shape[-1]
-        if not 1 <= k <= size:
-            raise ValueError(f"k is {k}; legal are 1 to D = {size}")
+        check_count("k", k, 1, size)
         if size <= max(DENSE_SIZE, 4 * k) or k * self.rank**2 > size**2:
             values, vectors = torch.linalg.eigh(self.to_dense())
             return values[..., -k:].flip(-1), vectors[..., -k:].flip(-1)
         with torch.no_grad():
-            vectors = _iterate(self, k)
+            vectors = leading_eigenvectors(self, k)
         return (vectors * (self @ vectors)).sum(-2), vectors
-
-
-def _ritz(operator: DiagonalPlusLowRank, columns: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k leading Ritz values (*, k) and vectors (*, D, k) in a span (*, D, m)."""
-    basis, _ = torch.linalg.qr(columns)
-    values, vectors = torch.linalg.eigh(basis.mT @ (operator @ basis))
-    return values[..., -k:].flip(-1), basis @ vectors[..., -k:].flip(-1)
-
-
-def _shifted_inverse(operator: DiagonalPlusLowRank, shift: Tensor, v: Tensor) -> Tensor:
-    """Return the direction (*, D) of (A - shift I)^-1 v, for shift (*) and v (*, D)."""
-    gap = operator.diag - shift.unsqueeze(-1)
-    least = torch.finfo(v.dtype).eps * gap.abs().amax(-1, keepdim=True).clamp_min(1e-30)
-    gap = torch.where(gap.abs() <= least, least, gap)
-    out = DiagonalPlusLowRank(gap, operator.factor, operator.signs).solve(v, check=False)
-    return torch.nan_to_num(out / out.norm(dim=-1, keepdim=True))
-
-
-def _iterate(operator: DiagonalPlusLowRank, k: int, guard: int = 4, limit: int = 30) -> Tensor:
-    """Return k leading eigenvectors (*, D, k): Rayleigh-Ritz over Rayleigh quotient steps."""
-    # from U and the coordinates of the largest d, with guard pairs so that none is missed
-    largest = operator.diag.topk(2 * k + 4 * guard, -1).indices
-    start = torch.nn.functional.one_hot(largest, operator.diag.shape[-1]).mT.to(operator.diag)
-    values, vectors = _ritz(operator, torch.cat([operator.factor, start], -1), k + guard)
-    for _ in range(limit):
-        residual = (operator @ vectors - vectors * values.unsqueeze(-2))[..., :k].norm(dim=-2)
-        bound = 50 * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
-        if (residual <= bound).all():
-            break
-        pairs = zip(values.unbind(-1), vectors.unbind(-1), strict=True)
-        inverse = torch.stack([_shifted_inverse(operator, *pair) for pair in pairs], -1)
-        values, vectors = _ritz(operator, torch.cat([vectors, inverse], -1), k + guard)
-    return vectors[..., :k]

@@ -23,18 +23,24 @@ min(h, -h0), so that no variance of a step exceeds 1 / h0: h0 of the order of 1 
 no mode, while h0 above a mode's own 1 / variance biases it at large steps. `langevin` takes
 min(h, 0), the Langevin step where h >= 0; `abs` takes -|h|; `none` is the printed step.
 
-A step proposes from N(mean(x), S S^T). Given log p, it is accepted with probability
-min(1, p(x') q(x | x') / (p(x) q(x' | x))) (Metropolis-Hastings; for Langevin MALA, Roberts and
-Tweedie 1996), which leaves p invariant for any step size and any guard.
+A step proposes from N(mean(x), S S^T). Given log p, it is accepted or not after Metropolis and
+Hastings (`proposals`; for Langevin MALA, Roberts and Tweedie, "Exponential convergence of Langevin
+distributions and their discrete approximations", Bernoulli 1996), which leaves p invariant for
+any step size and any guard.
+
+Units: t and eps are in those of x squared, s1 in their inverse for x, s2 and h0 in that for x^2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from hosm.checks import check_count, check_generator, check_number, checked
+from hosm.proposals import ChainInfo, ChainState, Kernel, gaussian_kernel
 
 __all__ = ["ChainInfo", "ChainState", "Kernel", "langevin", "ozaki", "sample_chain"]
 
@@ -44,81 +50,29 @@ TINY = 1e-18  # a curvature that stands for 0: phi(-TINY, t) rounds to t
 Score = Callable[[Tensor], Tensor]
 
 
-class ChainState(NamedTuple):
-    """A point of each chain, with all that was computed there.
-
-    Attributes:
-        x: the points, shape (n, D).
-        score: s1(x), shape (n, D).
-        mean: mean of the next proposal, shape (n, D).
-        spread: root S of its covariance: a number, or a tensor of shape (n, D) or (n, D, D).
-        log_prob: log p(x), shape (n,); None for a chain that is not adjusted.
-    """
-
-    x: Tensor
-    score: Tensor
-    mean: Tensor
-    spread: float | Tensor
-    log_prob: Tensor | None = None
-
-
-class ChainInfo(NamedTuple):
-    """What happened in a step; the properties are computed when asked for.
-
-    Attributes:
-        x: the new points, shape (n, D).
-        log_ratio: log of the Metropolis-Hastings ratio, shape (n,); None without adjustment.
-    """
-
-    x: Tensor
-    log_ratio: Tensor | None = None
-
-    @property
-    def finite_share(self) -> float:
-        """Share of the chains at a finite point; one that has diverged is never reset."""
-        return float(self.x.isfinite().all(-1).double().mean())
-
-    @property
-    def acceptance(self) -> Tensor:
-        """Probability of acceptance of each chain, shape (n,); 1 without adjustment."""
-        log_ratio = self.x.new_zeros(()) if self.log_ratio is None else self.log_ratio
-        return log_ratio.clamp(max=0).exp().nan_to_num(0.0).expand(self.x.shape[:-1])
-
-
-class Kernel(NamedTuple):
-    """A transition of n independent chains.
-
-    Attributes:
-        init: x of shape (n, D) -> state.
-        step: (state, generator or None) -> (state, info); it evaluates the model once.
-    """
-
-    init: Callable[[Tensor], ChainState]
-    step: Callable[[ChainState, torch.Generator | None], tuple[ChainState, ChainInfo]]
-
-
 def langevin(score_function: Score, step_size: float, log_prob: Score | None = None) -> Kernel:
     """Return the Langevin kernel, or with `log_prob` the Metropolis-adjusted one (MALA).
 
     Args:
         score_function: s1, from x of shape (n, D) to shape (n, D).
-        step_size: eps > 0.
+        step_size: eps > 0, a number.
         log_prob: log p up to a constant, from x of shape (n, D) to shape (n,).
 
     Returns:
-        The kernel.
+        The kernel; it raises ValueError if a score has another shape than x.
 
     Raises:
-        ValueError: if `step_size` is not positive.
+        ValueError: if `step_size` is not a positive, finite number.
     """
-    _check_positive("step_size", step_size)
+    check_number("step_size", step_size)
+    step_size = float(step_size)
     spread = step_size**0.5
 
     def propose(x: Tensor) -> ChainState:
-        s1 = score_function(x)
+        s1 = checked("s1", score_function(x), *x.shape, finite=False)
         return ChainState(x, s1, x.add(s1, alpha=step_size / 2), spread)
 
-    return _gaussian_kernel(propose, log_prob)
+    return gaussian_kernel(propose, log_prob)
 
 
 def ozaki(
@@ -144,18 +98,19 @@ def ozaki(
         log_prob: log p up to a constant, as in `langevin`; adjusts the step if given.
 
     Returns:
-        The kernel.
+        The kernel; it raises ValueError if s1 or s2 has another shape.
 
     Raises:
-        ValueError: if `step_size` or `floor` is not positive, or guard or clock is unknown.
+        ValueError: if `step_size` or `floor` is not a positive, finite number, or guard or clock
+            is unknown.
     """
-    _check_positive("step_size", step_size)
-    _check_positive("floor", floor)
+    check_number("step_size", step_size)
+    check_number("floor", floor)
     if guard not in GUARDS:
         raise ValueError(f"guard is {guard!r}; legal are {', '.join(GUARDS)}")
     if clock not in CLOCKS:
         raise ValueError(f"clock is {clock!r}; legal are {', '.join(CLOCKS)}")
-    t, ceiling = CLOCKS[clock] * step_size, -floor if guard == "floor" else -TINY
+    t, ceiling = CLOCKS[clock] * float(step_size), -float(floor) if guard == "floor" else -TINY
 
     def moves(h: Tensor) -> tuple[Tensor, Tensor]:
         h = _guarded(h, guard, ceiling)
@@ -164,19 +119,28 @@ def ozaki(
         return m, (m * e.add_(2)).sqrt_()  # phi(h, 2 t) = phi(h, t) (e^(t h) + 1)
 
     def propose(x: Tensor) -> ChainState:
-        s1, s2 = model(x)
-        m, root = moves(_diagonal(s2, x.ndim))
+        s1, s2 = _both(model, x)
+        m, root = moves(_diagonal(s2, x))
         return ChainState(x, s1, torch.addcmul(x, m, s1), root)
 
     def propose_full(x: Tensor) -> ChainState:
-        s1, s2 = model(x)
+        s1, s2 = _both(model, x)
         dense = s2 if isinstance(s2, Tensor) else s2.to_dense()
+        checked("s2", dense, *x.shape, x.shape[-1], finite=False)
         h, v = torch.linalg.eigh(dense.nan_to_num(0.0, 0.0, 0.0))  # a diverged chain goes on
         m, root = moves(h)
         drift = v @ (m.unsqueeze(-1) * (v.mT @ s1.unsqueeze(-1)))
         return ChainState(x, s1, x + drift.squeeze(-1), (v * root.unsqueeze(-2)) @ v.mT)
 
-    return _gaussian_kernel(propose_full if full else propose, log_prob)
+    return gaussian_kernel(propose_full if full else propose, log_prob)
+
+
+def _both(model: Callable[[Tensor], tuple[Tensor, Any]], x: Tensor) -> tuple[Tensor, Any]:
+    """Return s1, shape (n, D), and s2 of a second-order model at x, shape (n, D)."""
+    s1, s2 = model(x)
+    if s2 is None:
+        raise ValueError("s2 is None; legal is a model of second order")
+    return checked("s1", s1, *x.shape, finite=False), s2
 
 
 def _guarded(h: Tensor, guard: str, ceiling: float) -> Tensor:
@@ -186,70 +150,12 @@ def _guarded(h: Tensor, guard: str, ceiling: float) -> Tensor:
     return (-h.abs() if guard == "abs" else h).clamp(max=ceiling)
 
 
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name} is {value}; legal is any finite number above 0")
-
-
-def _diagonal(s2: Any, ndim: int) -> Tensor:  # noqa: ANN401
+def _diagonal(s2: Any, x: Tensor) -> Tensor:  # noqa: ANN401
     """Return the diagonal (n, D) of an operator, a diagonal (n, D) or a dense s2 (n, D, D)."""
-    if not isinstance(s2, Tensor):
-        return s2.diagonal()
-    return s2 if s2.ndim == ndim else s2.diagonal(dim1=-2, dim2=-1)
-
-
-def _draw(state: ChainState, generator: torch.Generator | None) -> Tensor:
-    """Draw the proposal N(mean, S S^T), shape (n, D)."""
-    x, mean, spread = state.x, state.mean, state.spread
-    z = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
-    if isinstance(spread, float):
-        return mean.add(z, alpha=spread)
-    if spread.ndim == x.ndim:
-        return torch.addcmul(mean, spread, z)
-    return mean + (spread @ z.unsqueeze(-1)).squeeze(-1)
-
-
-def _log_density(state: ChainState, y: Tensor) -> Tensor:
-    """Return log q(y | x), shape (n,), up to a constant that x and y share."""
-    offset, spread = y - state.mean, state.spread
-    if isinstance(spread, float):
-        return (offset / spread).square().sum(-1).mul(-0.5)
-    if spread.ndim == y.ndim:
-        return (offset / spread).square().mul(-0.5).sub(spread.log()).sum(-1)
-    z = torch.linalg.solve(spread, offset.unsqueeze(-1)).squeeze(-1)
-    return z.square().sum(-1).mul(-0.5) - torch.linalg.slogdet(spread).logabsdet
-
-
-def _gaussian_kernel(
-    propose: Callable[[Tensor], ChainState], log_prob: Score | None = None
-) -> Kernel:
-    """Return the kernel that proposes from N(mean, S S^T) and, given `log_prob`, accepts."""
-
-    def init(x: Tensor) -> ChainState:
-        state = propose(x)
-        return state if log_prob is None else state._replace(log_prob=log_prob(x))
-
-    def step(
-        state: ChainState, generator: torch.Generator | None = None
-    ) -> tuple[ChainState, ChainInfo]:
-        new = init(_draw(state, generator))
-        if new.log_prob is None or state.log_prob is None:
-            return new, ChainInfo(new.x)
-        log_ratio = new.log_prob - state.log_prob
-        log_ratio += _log_density(new, state.x) - _log_density(state, new.x)
-        threshold = torch.empty_like(log_ratio).exponential_(generator=generator).neg_()
-        accepted = log_ratio > threshold  # false where the ratio is not a number
-        chosen = ChainState(*(_where(accepted, *pair) for pair in zip(new, state, strict=True)))
-        return chosen, ChainInfo(chosen.x, log_ratio)
-
-    return Kernel(init, step)
-
-
-def _where(accepted: Tensor, new: Any, old: Any) -> Any:  # noqa: ANN401
-    """Return `new` where accepted (n,) is true, `old` elsewhere; `new` if it is no tensor."""
-    if isinstance(new, Tensor):
-        return torch.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-    return new
+    if isinstance(s2, Tensor) and s2.ndim != x.ndim:
+        s2 = checked("s2", s2, *x.shape, x.shape[-1], finite=False).diagonal(dim1=-2, dim2=-1)
+    diagonal = s2 if isinstance(s2, Tensor) else s2.diagonal()
+    return checked("diagonal of s2", diagonal, *x.shape, finite=False)
 
 
 @torch.no_grad()
@@ -270,7 +176,7 @@ def sample_chain(
 
     Args:
         kernel: the transition.
-        x0: starting points, shape (n, D).
+        x0: starting points, finite, shape (n, D).
         steps: number of draws kept per chain.
         burn_in: transitions before those that count.
         generator: source of the noise, on the device of x0.
@@ -281,13 +187,13 @@ def sample_chain(
         The draws, shape (n, steps, D).
 
     Raises:
-        ValueError: if x0 is not a matrix, or a count is out of range.
+        ValueError: if x0 is not a matrix of finite floating-point numbers or is empty, a count
+            is out of range, or the generator belongs to another device.
     """
-    if x0.ndim != 2:
-        raise ValueError(f"x0 has shape {tuple(x0.shape)}; legal is (n, D)")
+    checked("x0", x0, "n", "D")
+    check_generator(generator, x0.device)
     for name, count, least in (("steps", steps, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
-        if count < least:
-            raise ValueError(f"{name} is {count}; legal are integers from {least}")
+        check_count(name, count, least)
     draws = x0.new_empty(x0.shape[0], steps, x0.shape[1])
     state = kernel.init(x0)
     for i in range(1, burn_in + steps * thin + 1):

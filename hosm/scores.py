@@ -193,5 +193,5 @@ class FixedScale:
         return self.model(x_noisy, self.sigma)
 
     def score(self, x_noisy: Tensor) -> Tensor:
-        """Return s1 alone, shape (n, D)."""
+        """Return s1 alone at x_noisy, both of shape (n, D)."""
         return self.model.score(x_noisy, self.sigma)

@@ -19,6 +19,7 @@ class Settings:
         diagonal: fit the diagonal of s2 alone.
         variance_reduction: None, `control` or `antithetic`.
         gamma: weight of DSM beside the second-order term.
+        orthogonal_noise: make the noise of each global batch orthogonal.
         second_order_share: share of each batch that the second-order term is evaluated on.
         jvp_step: step of the difference for J v; None for exact forward mode.
         learning_rate: of Adam in its first step; it decays to zero along a cosine.
@@ -29,6 +30,9 @@ class Settings:
         validate_every: steps between validations.
         patience: validations without improvement before the run stops; None for no early stop.
         seed: keys the order of the samples and their noise.
+
+    Raises:
+        ValueError: a value out of its range.
     """
 
     sigma: float | tuple[float, float]
@@ -36,6 +40,7 @@ class Settings:
     diagonal: bool = False
     variance_reduction: VarianceReduction = "antithetic"
     gamma: float = 1.0
+    orthogonal_noise: bool = False
     second_order_share: float = 1.0
     jvp_step: float | None = None
     learning_rate: float = 2e-3

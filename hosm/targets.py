@@ -45,7 +45,14 @@ def _column(sigma: Scale) -> Scale:
 
 
 def stencil(x: Tensor, sigma: Scale, z: Tensor, reduction: VarianceReduction) -> list[Tensor]:
-    """Return the points where scores are needed: x_noisy first, then what the reduction adds."""
+    """Return the points where scores are needed: x_noisy first, then what the reduction adds.
+
+    Args:
+        x: clean points, shape (n, D).
+        sigma: noise scale, or one for each point, shape (n,).
+        z: standard normal noise, shape (n, D).
+        reduction: None, `control` (adds x) or `antithetic` (adds x - sigma z and x).
+    """
     noise = _column(sigma) * z
     if reduction == "control":
         return [x + noise, x]
@@ -55,7 +62,14 @@ def stencil(x: Tensor, sigma: Scale, z: Tensor, reduction: VarianceReduction) ->
 
 
 def dsm_value(s1: list[Tensor], z: Tensor, sigma: Scale, reduction: VarianceReduction) -> Tensor:
-    """Evaluate DSM, for each sample, from s1 on the stencil."""
+    """Evaluate DSM, for each sample, shape (n,): section 2, and 4.2 for its reduction.
+
+    Args:
+        s1: first-order scores on the stencil's first two points, each of shape (n, D).
+        z: standard normal noise, shape (n, D).
+        sigma: noise scale, or one for each point, shape (n,).
+        reduction: None, `control` or `antithetic`.
+    """
     z = z / _column(sigma)
     if reduction == "antithetic":
         plus, minus = s1[:2]
@@ -109,7 +123,15 @@ def _noisy(reduction: VarianceReduction) -> int:
 def moment(
     scores: list[Scores], z: Tensor, sigma: Scale, reduction: VarianceReduction, diagonal: bool
 ) -> Tensor:
-    """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample."""
+    """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample, shape (n,): theorem 2.
+
+    Args:
+        scores: s1, shape (n, D), and s2 on each point of the stencil.
+        z: standard normal noise, shape (n, D).
+        sigma: noise scale, or one for each point, shape (n,).
+        reduction: None, `control` or `antithetic`.
+        diagonal: look at diagonals alone.
+    """
     psi = [_project(s2 + DiagonalPlusLowRank.outer(s1), diagonal) for s1, s2 in scores]
     norms = [matrix.frobenius_norm_squared() for matrix in psi[: _noisy(reduction)]]
     noise = [2 * _noise_inner(matrix, z) / sigma**2 for matrix in psi]
@@ -119,7 +141,10 @@ def moment(
 def residual(
     scores: list[Scores], z: Tensor, sigma: Scale, reduction: VarianceReduction, diagonal: bool
 ) -> Tensor:
-    """Expand || S + I / sigma^2 - u u^T ||^2 with u = s + z / sigma, for each sample."""
+    """Expand || s2 + I / sigma^2 - u u^T ||^2 with u = s + z / sigma, for each sample.
+
+    Lu et al., ICML 2022, theorem 3.2; s is s1 without gradient. Arguments as in `moment`.
+    """
     even: list[Tensor] = []
     odd: list[Tensor] = []
     for (s1, s2), sign in zip(scores, _signs(reduction), strict=True):
@@ -135,6 +160,13 @@ def residual(
 
 
 def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool) -> Tensor:
-    """Evaluate || (s2 - J) v ||^2, or || alpha - v * (J v) ||^2, for each sample."""
+    """Evaluate || (s2 - J) v ||^2, or || alpha - v * (J v) ||^2, for each sample, shape (n,).
+
+    Args:
+        s2: second-order scores at n points.
+        v: fair signs, shape (n, D).
+        product: J v, shape (n, D), with J = d s1 / dx.
+        diagonal: look at the diagonal of s2 alone.
+    """
     error = s2.diagonal() - v * product if diagonal else s2 @ v - product
     return error.square().sum(1)

@@ -243,7 +243,8 @@ def fit(
     if state is not None:
         run.resume(state)
     running = torch.zeros(len(run.names), dtype=torch.float64, device=validation.device)
-    source = batches(points, settings.batch_size, settings.seed, shard, run.step)
+    keys = (settings.batch_size, settings.seed, shard, run.step, settings.orthogonal_noise)
+    source = batches(points, *keys)
     while not run.finished:
         running += run.update(next(source)).detach()
         if run.step % settings.validate_every and run.step < settings.max_steps:

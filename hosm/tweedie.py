@@ -19,6 +19,9 @@ With pi over the partitions of the indices {1, .., n} into blocks B,
 the central moment drops the partitions with a block of one index; and, as the partition with
 one block holds kappa_n alone, moments give back the cumulants and the scores, order by order.
 A covariance being kappa_2, s_2 + I / sigma^2 is positive semi-definite.
+
+Units: x, x~ and sigma share the data's, s_n has their inverse to the n, kappa_n their power n.
+Points and scores that are not finite pass through; sigma is always checked.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from hosm.checks import check_count, check_number, check_positive, checked
 from hosm.operators import DiagonalPlusLowRank
 
 __all__ = [
@@ -44,32 +48,29 @@ __all__ = [
 Matrix = TypeVar("Matrix", Tensor, DiagonalPlusLowRank)
 
 
+def _check_sigma(sigma: float | Tensor, points: int) -> None:
+    """Raise ValueError unless sigma is a positive number or one for each point, shape (n,)."""
+    if not isinstance(sigma, Tensor) or sigma.ndim == 0:
+        check_number("sigma", sigma)
+    else:
+        check_positive("sigma", checked("sigma", sigma, points, finite=False))
+
+
 def _power(sigma: float | Tensor, exponent: int, ndim: int) -> float | Tensor:
     """Return sigma^exponent; one of shape (n,) gets `ndim` dimensions, to multiply (n, ...)."""
-    if not isinstance(sigma, Tensor):
-        if not sigma > 0:
-            raise ValueError(f"sigma is {sigma}; legal values are positive")
+    if not isinstance(sigma, Tensor) or sigma.ndim == 0:
         return sigma**exponent
-    if sigma.ndim > 1:
-        raise ValueError(f"sigma has shape {tuple(sigma.shape)}; legal are a number, () and (n,)")
-    return (sigma**exponent).reshape(-1, *(1,) * (ndim - 1)) if sigma.ndim else sigma**exponent
+    return (sigma**exponent).reshape(-1, *(1,) * (ndim - 1))
 
 
 def _check_orders(name: str, tensors: Sequence[Tensor], x_noisy: Tensor) -> None:
     """Raise ValueError unless tensor number k, from 1, has shape (n, D, .., D) with k times D."""
-    if x_noisy.ndim != 2 or not len(tensors):
-        raise ValueError(
-            f"x_noisy has shape {tuple(x_noisy.shape)} and {name} has length {len(tensors)}; "
-            "legal are (n, D) and 1 or more"
-        )
+    checked("x_noisy", x_noisy, "n", "D", finite=False)
+    if not len(tensors):
+        raise ValueError(f"{name} has length 0; legal is 1 or more")
     n, dimension = x_noisy.shape
     for order, tensor in enumerate(tensors, 1):
-        legal = (n, *(dimension,) * order)
-        if tuple(tensor.shape) != legal:
-            raise ValueError(
-                f"{name}[{order - 1}] has shape {tuple(tensor.shape)} and x_noisy "
-                f"{tuple(x_noisy.shape)}; order {order} needs {legal}"
-            )
+        checked(f"{name}[{order - 1}]", tensor, n, *(dimension,) * order, finite=False)
 
 
 def _eye(like: Tensor) -> Tensor:
@@ -86,13 +87,12 @@ def posterior_mean(x_noisy: Tensor, s1: Tensor, sigma: float | Tensor) -> Tensor
         sigma: standard deviation of the noise, a number, or one for each point, shape (n,).
 
     Raises:
-        ValueError: if the shapes differ, or sigma is not positive.
+        ValueError: if the shapes differ or are empty, a tensor is of integers, or sigma is not
+            positive and finite.
     """
-    if x_noisy.shape != s1.shape:
-        raise ValueError(
-            f"x_noisy has shape {tuple(x_noisy.shape)} and s1 {tuple(s1.shape)}; legal is one "
-            "shape (n, D) for both"
-        )
+    checked("x_noisy", x_noisy, "n", "D", finite=False)
+    checked("s1", s1, *x_noisy.shape, finite=False)
+    _check_sigma(sigma, len(x_noisy))
     return x_noisy + _power(sigma, 2, x_noisy.ndim) * s1
 
 
@@ -108,21 +108,23 @@ def posterior_covariance(s2: Matrix, sigma: float | Tensor) -> Matrix:
         C, shape (n, D, D); as an operator, of the rank of s2.
 
     Raises:
-        ValueError: if s2 is not square, or sigma is not positive.
+        ValueError: if s2 has another shape or is of integers, or sigma is not positive and
+            finite. Symmetry is not checked.
     """
     if not isinstance(s2, Tensor):
-        diagonal = torch.ones_like(s2.diagonal())
+        diagonal = torch.ones_like(checked("diag of s2", s2.diagonal(), "n", "D", finite=False))
+        _check_sigma(sigma, len(diagonal))
         shift = DiagonalPlusLowRank.from_diagonal(diagonal * _power(sigma, 2, diagonal.ndim))
         return s2 * _power(sigma, 4, 1) + shift
-    if s2.ndim < 2 or s2.shape[-1] != s2.shape[-2]:
-        raise ValueError(f"s2 has shape {tuple(s2.shape)}; legal is (n, D, D)")
+    checked("s2", s2, "n", "D", s2.shape[1] if s2.ndim > 1 else "D", finite=False)
+    _check_sigma(sigma, len(s2))
     return _power(sigma, 4, s2.ndim) * s2 + _power(sigma, 2, s2.ndim) * _eye(s2)
 
 
 def posterior_cumulants(
     x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
 ) -> list[Tensor]:
-    """Return the cumulants kappa_1, .., kappa_n of x given x~.
+    """Return the cumulants kappa_1, .., kappa_n of x given x~; theorem 3 in closed form.
 
     Args:
         x_noisy: noisy points x~, shape (n, D).
@@ -133,9 +135,11 @@ def posterior_cumulants(
         One tensor for each score, of the same shape.
 
     Raises:
-        ValueError: if shapes do not fit, or sigma is not positive.
+        ValueError: if shapes do not fit or are empty, a tensor is of integers, or sigma is not
+            positive and finite.
     """
     _check_orders("scores", scores, x_noisy)
+    _check_sigma(sigma, len(x_noisy))
     cumulants = [_power(sigma, 2 * s.ndim - 2, s.ndim) * s for s in scores]
     cumulants[0] = x_noisy + cumulants[0]
     if len(scores) > 1:
@@ -174,8 +178,7 @@ def _moment(
     sigma: float | Tensor,
     keep: Callable[[list[str]], bool],
 ) -> Tensor:
-    if not 1 <= order <= min(len(scores), 26):
-        raise ValueError(f"order is {order}; legal with {len(scores)} scores: 1..{len(scores)}")
+    check_count("order", order, 1, min(len(scores), len(string.ascii_uppercase)))
     cumulants = posterior_cumulants(x_noisy, scores[:order], sigma)
     return _partition_sum(order, cumulants, keep)
 
@@ -195,7 +198,7 @@ def posterior_moment(
         The moment, shape (n, D, .., D) with `order` times D.
 
     Raises:
-        ValueError: if the order is not legal, shapes do not fit, or sigma is not positive.
+        ValueError: if the order is not legal; otherwise as `posterior_cumulants`.
     """
     return _moment(order, x_noisy, scores, sigma, lambda blocks: True)
 
@@ -203,7 +206,7 @@ def posterior_moment(
 def posterior_central_moment(
     order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
 ) -> Tensor:
-    """Return E[r (x) .. (x) r | x~] for the residual r = x - E[x | x~].
+    """Return E[r (x) .. (x) r | x~] for the residual r = x - E[x | x~], as the module says.
 
     Args:
         order: n, from 1 to the number of scores; the first is 0.
@@ -215,7 +218,7 @@ def posterior_central_moment(
         The central moment, shape (n, D, .., D) with `order` times D.
 
     Raises:
-        ValueError: if the order is not legal, shapes do not fit, or sigma is not positive.
+        ValueError: if the order is not legal; otherwise as `posterior_cumulants`.
     """
     return _moment(order, x_noisy, scores, sigma, lambda blocks: min(map(len, blocks)) > 1)
 
@@ -237,9 +240,11 @@ def scores_from_moments(
         One score for each moment, of the same shape.
 
     Raises:
-        ValueError: if shapes do not fit, or sigma is not positive.
+        ValueError: if shapes do not fit or are empty, a tensor is of integers, or sigma is not
+            positive and finite.
     """
     _check_orders("moments", moments, x_noisy)
+    _check_sigma(sigma, len(x_noisy))
     cumulants: list[Tensor] = [moments[0]]
     for order, moment in enumerate(moments[1:], 2):
         several = _partition_sum(order, cumulants, lambda blocks: len(blocks) > 1)

@@ -16,6 +16,9 @@ clipped, never silently: `clipped_share` is the trace that the clipping adds, tr
 tr B + tr C. Where D <= `DENSE_SIZE` this projects C onto the semi-definite matrices (tr B is
 the sum of the negative eigenvalues); above it, `DiagonalPlusLowRank.clip_to_psd` clips d first,
 and may report a share though C was positive, where U makes up for a negative d.
+
+Units: m and x share the data's, C and the variances its square, densities are in nats. Points and
+scores must be finite here, at the end of the line; `hosm.tweedie` alone lets others through.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal
 
+from hosm.checks import check_count, check_generator, check_one_shape, check_symmetric, checked
 from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
 from hosm.tweedie import posterior_covariance, posterior_mean
 
@@ -53,11 +57,19 @@ class Posterior:
         mean: m, shape (n, D).
         covariance: C, positive definite after clipping, n matrices of shape (D, D).
         clipped_share: share of C that clipping added, shape (n,); 0 where C was kept.
+
+    Raises:
+        ValueError: if the shapes do not fit each other.
     """
 
     mean: Tensor
     covariance: DiagonalPlusLowRank
     clipped_share: Tensor
+
+    def __post_init__(self) -> None:
+        check_one_shape("(n, D)", mean=self.mean, covariance_diag=self.covariance.diag)
+        checked("mean", self.mean, "n", "D", finite=False)
+        checked("clipped_share", self.clipped_share, len(self.mean), finite=False)
 
     @property
     def variance(self) -> Tensor:
@@ -75,10 +87,10 @@ class Posterior:
             The draws, shape (n, batch, D), for a mean of shape (batch, D).
 
         Raises:
-            ValueError: if n is not positive.
+            ValueError: if n is not positive, or the generator belongs to another device.
         """
-        if n < 1:
-            raise ValueError(f"n is {n}; legal are integers from 1")
+        check_count("n", n)
+        check_generator(generator, self.mean.device)
         m, C = self.mean, self.covariance
         sizes = (m.shape[-1],) if _has_negative(C) else (m.shape[-1], C.rank)
         e = [
@@ -94,11 +106,18 @@ class Posterior:
         """Return log N(x; m, C).
 
         Args:
-            x: clean points, shape (n, D) or (*, n, D).
+            x: clean points, finite, shape (n, D) or (*, n, D).
 
         Returns:
-            Log-densities, shape (n,) or (*, n).
+            Log-densities in nats, shape (n,) or (*, n).
+
+        Raises:
+            ValueError: if x has another shape, is of integers or not finite.
         """
+        if x.shape[-2:] != self.mean.shape:
+            shapes = f"x has shape {tuple(x.shape)} and the mean {tuple(self.mean.shape)}"
+            raise ValueError(f"{shapes}; legal is (n, D) or (*, n, D) for a mean (n, D)")
+        checked("x", x, ...)
         m, C = self.mean, self.covariance
         if not _has_negative(C):
             factor = C.factor if C.rank else torch.zeros_like(m).unsqueeze(-1)
@@ -137,9 +156,21 @@ def posterior(model: Model, x_noisy: Tensor, sigma: float | Tensor) -> Posterior
         sigma: standard deviation of the noise, a number or shape (n,).
 
     Returns:
-        The law N(m, C), with what was clipped.
+        The law N(m, C), with what was clipped (equation 4 and theorem 1).
+
+    Raises:
+        ValueError: if x_noisy, s1 or s2 (of an operator, its diagonal) have another shape, are of
+            integers or not finite, a dense s2 is not symmetric, the model has no s2, or sigma is
+            not positive.
     """
-    s1, s2 = model(x_noisy)
+    s1, s2 = model(checked("x_noisy", x_noisy, "n", "D"))
+    checked("s1", s1, *x_noisy.shape)
+    if s2 is None:
+        raise ValueError("s2 is None; legal is a model of second order")
+    if isinstance(s2, Tensor):
+        check_symmetric("s2", checked("s2", s2, *x_noisy.shape, x_noisy.shape[1]))
+    else:
+        checked("diagonal of s2", s2.diagonal(), *x_noisy.shape)
     covariance, share = _positive(posterior_covariance(s2, sigma))
     return Posterior(posterior_mean(x_noisy, s1, sigma), covariance, share)
 
@@ -205,13 +236,11 @@ def direction_z_scores(law: Posterior, x: Tensor, k: int) -> Tensor:
         The z-scores, shape (n, k).
 
     Raises:
-        ValueError: if x and the mean differ in shape, or k is out of range.
+        ValueError: if x and the mean differ in shape, x is of integers or not finite, or k is
+            out of range.
     """
-    if x.shape != law.mean.shape:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} and the mean {tuple(law.mean.shape)}; "
-            "legal is one shape (n, D) for both"
-        )
+    check_one_shape("(n, D)", x=x, mean=law.mean)
+    checked("x", x, ...)
     values, directions = leading_directions(law.covariance, k)
     return (directions.mT @ (x - law.mean).unsqueeze(-1)).squeeze(-1) / values.sqrt()
 
@@ -223,7 +252,7 @@ def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 1
     variances are right, `observed` equals `predicted` in each bin, up to its standard error.
 
     Args:
-        predicted_variance: variances of any shape, for example (n, D).
+        predicted_variance: variances, not negative, of any shape, for example (n, D).
         squared_error: (x - m)^2, of the same shape.
         bins: number of bins, at most one for each two entries.
 
@@ -231,15 +260,15 @@ def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 1
         The table.
 
     Raises:
-        ValueError: if the shapes differ, or `bins` is out of range.
+        ValueError: if the shapes differ, a value is negative or not finite, or `bins` is out of
+            range.
     """
-    if predicted_variance.shape != squared_error.shape:
-        raise ValueError(
-            f"predicted_variance has shape {tuple(predicted_variance.shape)} and squared_error "
-            f"{tuple(squared_error.shape)}; legal is one shape for both"
-        )
-    if not 1 <= bins <= predicted_variance.numel() // 2:
-        raise ValueError(f"bins is {bins}; legal are 1 to {predicted_variance.numel() // 2}")
+    given = {"predicted_variance": predicted_variance, "squared_error": squared_error}
+    check_one_shape("for both", **given)
+    for name, values in given.items():
+        if checked(name, values, ...).min() < 0:
+            raise ValueError(f"{name} falls to {values.min():g}; legal values are 0 and above")
+    check_count("bins", bins, 1, predicted_variance.numel() // 2)
     order = predicted_variance.flatten().argsort(stable=True)
     variances = predicted_variance.flatten()[order].double().tensor_split(bins)
     errors = squared_error.flatten()[order].double().tensor_split(bins)

@@ -12,6 +12,8 @@ from typing import Any
 from diffusers import UNet2DModel
 from torch import Tensor, nn
 
+from hosm.checks import check_count, checked
+
 __all__ = ["UNet"]
 
 
@@ -25,7 +27,7 @@ class UNet(nn.Module):
         conditional: take a clock beside the images (see `hosm.networks`).
 
     Raises:
-        ValueError: an image side is not divisible by 4, or a width not by 8.
+        ValueError: an image side is not divisible by 4, a width not by 8, or a size below 1.
     """
 
     def __init__(
@@ -37,9 +39,11 @@ class UNet(nn.Module):
         conditional: bool = False,
     ) -> None:
         super().__init__()
+        for name, size in (("outputs", outputs), *zip("CHW", shape, strict=True)):
+            check_count(name, size)
         if shape[1] % 4 or shape[2] % 4:
             raise ValueError(f"image sides must be divisible by 4, got {shape[1]} x {shape[2]}")
-        if any(width % 8 for width in channels):
+        if any(width < 8 or width % 8 for width in channels):
             raise ValueError(f"channels must be multiples of 8, got {channels}")
         self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
         self.conditional = conditional
@@ -60,11 +64,19 @@ class UNet(nn.Module):
     def forward(self, x: Tensor, clock: Tensor | None = None) -> Tensor:
         """Map flat images x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).
 
+        Args:
+            x: images as flat points, shape (n, D), D = channels height width; values unchecked.
+            clock: position of each noise scale in its range, -1 to 1, shape (n,).
+
         Raises:
-            ValueError: a clock is missing where `conditional`, or given where not.
+            ValueError: another shape, or integers; a clock is missing where `conditional`, or
+                given where not.
         """
+        checked("x", x, "n", self.dimension, finite=False)
         if self.conditional != (clock is not None):
             raise ValueError(f"a network with conditional={self.conditional} got clock={clock}")
+        if clock is not None:
+            checked("clock", clock, len(x), finite=False)
         time = x.new_zeros(x.shape[0]) if clock is None else 500 * (1 + clock)  # 0..1000
         maps = self.network(x.view(-1, *self.shape), time, return_dict=False)[0]
         return maps.reshape(x.shape[0], self.outputs, self.dimension)

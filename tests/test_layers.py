@@ -9,19 +9,32 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {  # module -> what of ours it may import
     **{
         name: set()
-        for name in ("noise", "operators", "networks", "unet", "metrics", "laws", "autodiff")
+        for name in (
+            "checks",
+            "networks",
+            "autodiff",
+            "tensors",
+            "checkpoints",
+            "eigen",
+            "operands",
+        )
     },
-    "distributions": {"laws"},
-    "energies": {"laws", "distributions"},
-    "tweedie": {"operators"},
+    **{name: {"checks"} for name in ("noise", "laws", "unet", "ess", "proposals")},
+    "finite_data": {"checks", "laws"},
+    "distributions": {"checks", "laws", "finite_data"},
+    "energies": {"checks", "laws", "distributions"},
+    "operators": {"checks", "operands", "eigen"},
+    "metrics": {"checks", "ess"},
+    "tweedie": {"checks", "operators"},
     "scores": {"noise", "operators", "networks", "autodiff"},
     "targets": {"operators"},
     "objectives": {"noise", "operators", "autodiff", "targets"},
     "high_order": {"noise", "operators", "tensors", "autodiff"},
     "batches": {"noise"},
-    "uncertainty": {"operators", "tweedie"},
-    "samplers": {"operators"},
-    "training": {"noise", "batches", "objectives"},
+    "uncertainty": {"checks", "operators", "tweedie"},
+    "samplers": {"checks", "proposals"},
+    "settings": {"noise", "objectives"},
+    "training": {"noise", "batches", "objectives", "settings"},
 }
 TOOLS = {"ray.train": "cluster", "ray.tune": "search", "mlflow": "tracking"}
 FILES = sorted([*ROOT.glob("hosm/**/*.py"), *ROOT.glob("pipeline/*.py")])

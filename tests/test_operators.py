@@ -268,6 +268,16 @@ def test_clipping_over_shapes(batch, size, signs, seed):
     assert bool(((share >= 0) & (share <= 1)).all())
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_singular_matrix_has_a_square_root(dtype):
+    """Rounding of its zero eigenvalue is no negative one."""
+    u = torch.nn.functional.normalize(random_operator((4,), 6, 0, dtype=dtype).diag, dim=-1)
+    A = DiagonalPlusLowRank.from_diagonal(torch.ones_like(u)) - DiagonalPlusLowRank.outer(u)
+    S = A.square_root_matvec(torch.eye(6, dtype=dtype).expand(4, 6, 6))
+    torch.testing.assert_close(S @ S.mT, dense(A), rtol=0, atol=1e-3)
+    assert float(A.square_root_matvec(u).abs().max()) < 1e-3
+
+
 def test_clipped_share_of_a_diagonal():
     A = DiagonalPlusLowRank.from_diagonal(torch.tensor([3.0, -1.0, 0.0, -2.0]))
     clipped, share = A.clip_to_psd()

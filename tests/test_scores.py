@@ -1,63 +1,18 @@
-"""Score models and second-order scores by differentiation, against exact laws and dense twins."""
+"""Score models, against exact laws and dense twins."""
 
 import pytest
 import torch
 from torch import nn
 
-from hosm.autodiff import jacobian_vector_product
-from hosm.distributions import Gaussian, GaussianMixture
-from hosm.networks import MLP
-from hosm.scores import (
-    ScoreModel,
-    autodiff_hessian,
-    hutchinson_diagonal,
-)
+from hosm.distributions import Gaussian
+from hosm.networks import MLP, ConditionalMLP
+from hosm.scores import ScoreModel
 
 DOUBLE = torch.float64
 
 
-@pytest.fixture
-def mixture():
-    means = torch.tensor([[-1.0, 0.5, 0.0], [1.0, 0.0, 0.3]], dtype=DOUBLE)
-    covariances = torch.stack([torch.eye(3, dtype=DOUBLE), torch.eye(3, dtype=DOUBLE) * 0.5])
-    return GaussianMixture(torch.tensor([0.4, 0.6], dtype=DOUBLE), means, covariances)
-
-
 def points(n=5, dimension=3):
     return torch.randn(n, dimension, generator=torch.Generator().manual_seed(1), dtype=DOUBLE)
-
-
-@pytest.mark.parametrize("chunk_size", [None, 1, 2, 7])
-def test_autodiff_hessian_of_an_exact_score_is_the_exact_hessian(mixture, chunk_size):
-    x = points()
-    estimate = autodiff_hessian(mixture.score, x, chunk_size)
-    torch.testing.assert_close(estimate, mixture.hessian(x), rtol=1e-8, atol=1e-10)
-
-
-def test_autodiff_hessian_is_symmetrised():
-    skew = torch.tensor([[0.0, 1.0], [-3.0, 2.0]], dtype=DOUBLE)
-    estimate = autodiff_hessian(lambda x: x @ skew.T, points(3, 2))
-    expected = torch.tensor([[0.0, -1.0], [-1.0, 2.0]], dtype=DOUBLE)
-    torch.testing.assert_close(estimate, expected.expand(3, 2, 2))
-
-
-def test_jacobian_vector_product_exact_and_by_difference(mixture):
-    x, v = points(), points().sign()
-    expected = (mixture.hessian(x) @ v.unsqueeze(-1)).squeeze(-1)
-    exact = jacobian_vector_product(mixture.score, x, v)
-    torch.testing.assert_close(exact, expected, rtol=1e-9, atol=1e-11)
-    for value in (None, mixture.score(x)):
-        near = jacobian_vector_product(mixture.score, x, v, 1e-6, value=value)
-        torch.testing.assert_close(near, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_hutchinson_diagonal_is_unbiased_within_four_standard_errors(mixture):
-    x, generator = points(2), torch.Generator().manual_seed(0)
-    draws = torch.stack([hutchinson_diagonal(mixture.score, x, 1, generator) for _ in range(2000)])
-    error = draws.mean(0) - mixture.hessian_diag(x)
-    assert (error.abs() <= 4 * draws.std(0) / 2000**0.5 + 1e-12).all()
-    mean = hutchinson_diagonal(mixture.score, x, 50, generator)
-    assert (mean - mixture.hessian_diag(x)).abs().max() < draws.std(0).max()
 
 
 def model(rank=2, shared=True, **options):
@@ -105,6 +60,73 @@ def test_denoiser_is_exact_on_a_gaussian_when_its_network_returns_zero(psd):
     torch.testing.assert_close(net(x)[1].to_dense(), law.hessian(x))
 
 
+# A range of noise scales ------------------------------------------------------------------------
+
+
+def range_model(shared=True, rank=1, zero=False, **options):
+    torch.manual_seed(0)
+    outputs = 2 + rank if shared else 1
+    second = None if shared else ConditionalMLP(3, 1 + rank, width=8)
+    options = {"sigma": (0.1, 1.0), "parametrisation": "denoiser", "data_std": 1.3, **options}
+    net = ScoreModel(ConditionalMLP(3, outputs, width=8), second, rank=rank, **options)
+    for name, parameter in net.named_parameters():
+        if zero and "last" in name:
+            nn.init.zeros_(parameter)
+        elif "modulation" in name:
+            nn.init.normal_(parameter)
+    return net
+
+
+@pytest.mark.parametrize("psd", [False, True])
+@pytest.mark.parametrize("shared", [True, False])
+def test_each_point_has_its_own_scale(shared, psd):
+    net, x = range_model(shared, psd=psd), points(4).float()
+    scales = torch.tensor([0.1, 0.3, 0.3, 1.0])
+    s1, s2 = net(x, scales)
+    assert not torch.allclose(*net(x[:1].expand(2, 3), torch.tensor([0.1, 1.0]))[0])
+    for i, sigma in enumerate(scales.tolist()):
+        alone = net.at(sigma)(x[i : i + 1])
+        torch.testing.assert_close(alone[0], s1[i : i + 1])
+        torch.testing.assert_close(alone[1].to_dense(), s2[i : i + 1].to_dense())
+        torch.testing.assert_close(net.at(sigma).score(x[i : i + 1]), s1[i : i + 1])
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_outputs_of_zero_are_exact_on_a_gaussian_at_every_scale(psd):
+    net, x = range_model(zero=True, psd=psd), points().float()
+    for sigma in (0.1, 0.4, 1.0):
+        law = Gaussian(torch.zeros(3), 1.3**2 * torch.eye(3)).smoothed(sigma)
+        s1, s2 = net(x, sigma)
+        torch.testing.assert_close(s1, law.score(x))
+        torch.testing.assert_close(s2.to_dense(), law.hessian(x))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "message"),
+    [
+        (None, "covers sigma from 0.1 to 1.0"),
+        (0.05, "trained at sigma 0.1 to 1.0, got 0.05"),
+        (float("nan"), "got nan"),
+        (torch.tensor([0.1, 2.0]), "trained at sigma 0.1 to 1.0"),
+        (torch.tensor([0.1, 0.2, 0.3]), r"\(3,\) for x_noisy \(2, 3\)"),
+    ],
+)
+def test_a_scale_that_the_model_does_not_cover_is_named(sigma, message):
+    with pytest.raises(ValueError, match=message):
+        range_model()(torch.zeros(2, 3), sigma)
+
+
+def test_a_range_needs_its_kind_of_network():
+    with pytest.raises(ValueError, match="conditional backbone; got sigma"):
+        model(parametrisation="denoiser", sigma=(0.1, 1.0))
+    with pytest.raises(ValueError, match="conditional backbone; got sigma 0.1"):
+        range_model(sigma=0.1)
+    with pytest.raises(ValueError, match="a range of sigma needs"):
+        range_model(parametrisation="score")
+    with pytest.raises(ValueError, match="low < high"):
+        range_model(sigma=(1.0, 0.1))
+
+
 def test_illegal_use_is_named():
     net = model(sigma=0.1)
     with pytest.raises(ValueError, match=r"\(n, 3\), got \(5, 2\)"):
@@ -119,9 +141,3 @@ def test_illegal_use_is_named():
         model(sigma=0.1, parametrisation="both")
     with pytest.raises(ValueError, match="data_std"):
         model(sigma=0.1, data_std=0.0)
-    with pytest.raises(ValueError, match="chunk_size"):
-        autodiff_hessian(net.score, torch.zeros(2, 3), 0)
-    with pytest.raises(ValueError, match="shape"):
-        autodiff_hessian(net.score, torch.zeros(3))
-    with pytest.raises(ValueError, match="probes"):
-        hutchinson_diagonal(net.score, torch.zeros(2, 3), 0)

@@ -111,7 +111,7 @@ def test_scores_come_back_from_the_exact_moments(case):
     posterior = exact_posterior(law, x_noisy)
     moments = [quadrature_moment(*posterior, order) for order in ORDERS]
     for found, score in zip(scores_from_moments(x_noisy, moments, SIGMA), scores, strict=True):
-        torch.testing.assert_close(found, score, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found, score, **CLOSE)
 
 
 def test_mean_and_covariance_are_the_first_cumulants(case):
@@ -259,16 +259,29 @@ X, S1, S2 = torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(4, 3, 3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: posterior_mean(X, S1[:3], 1.0), r"\(4, 3\) and s1 \(3, 3\)"),
-        (lambda: posterior_mean(X, S1, 0.0), "sigma is 0.0; legal values are positive"),
-        (lambda: posterior_mean(X, S1, float("nan")), "sigma is nan; legal values are pos"),
+        (lambda: posterior_mean(X, S1[:3], 1.0), r"s1 has shape \(3, 3\); legal is \(4, 3\)"),
+        (lambda: posterior_mean(X[0], S1[0], 1.0), r"x_noisy has shape \(3,\); legal"),
+        (lambda: posterior_mean(X.long(), S1, 1.0), "x_noisy has dtype torch.int64"),
+        (lambda: posterior_mean(X, S1, 0.0), "sigma holds 0.0; legal values are positive"),
+        (lambda: posterior_mean(X, S1, float("inf")), "sigma holds inf; legal"),
+        (lambda: posterior_mean(X, S1, float("nan")), "sigma holds nan; legal values are pos"),
         (lambda: posterior_mean(X, S1, torch.ones(4, 1)), r"sigma has shape \(4, 1\); legal"),
-        (lambda: posterior_covariance(S2[:, :2], 1.0), r"\(4, 2, 3\); legal is \(n, D, D\)"),
+        (lambda: posterior_mean(X, S1, torch.ones(1)), r"sigma has shape \(1,\); legal is \(4\)"),
+        (lambda: posterior_mean(X, S1, torch.ones(4).long()), "sigma has dtype torch.int64"),
+        (lambda: posterior_mean(X, S1, torch.arange(4.0)), "sigma holds 0.0; legal"),
+        (lambda: posterior_mean(X, S1, torch.tensor(-1.0)), "sigma holds -1.0; legal"),
+        (lambda: posterior_covariance(S2[:, :2], 1.0), r"\(4, 2, 3\); legal is \(n, D, 2\)"),
+        (lambda: posterior_covariance(S2[0], 1.0), r"s2 has shape \(3, 3\); legal"),
+        (lambda: posterior_covariance(DiagonalPlusLowRank.outer(S1[0]), 1.0), r"shape \(3,\)"),
+        (lambda: posterior_covariance(DiagonalPlusLowRank.outer(S1), -S1[0, :1]), r"\(1,\)"),
         (lambda: posterior_cumulants(X, [], 1.0), "scores has length 0; legal"),
+        (lambda: posterior_cumulants(X[:0], [S1[:0]], 1.0), r"\(0, 3\); legal"),
         (lambda: posterior_cumulants(X[0], [S1], 1.0), r"x_noisy has shape \(3,\)"),
-        (lambda: posterior_cumulants(X, [S1, S1], 1.0), r"order 2 needs \(4, 3, 3\)"),
+        (lambda: posterior_cumulants(X, [S1, S1], 1.0), r"\(4, 3\); legal is \(4, 3, 3\)"),
         (lambda: scores_from_moments(X, [S2], 1.0), r"moments\[0\] has shape \(4, 3, 3\)"),
-        (lambda: posterior_moment(3, X, [S1, S2], 1.0), r"order is 3; legal with 2 scores: 1..2"),
+        (lambda: scores_from_moments(X, [S1], -2.0), "sigma holds -2.0; legal"),
+        (lambda: posterior_moment(3, X, [S1, S2], 1.0), "order is 3; legal values are 1 to 2"),
+        (lambda: posterior_moment(1.5, X, [S1, S2], 1.0), "order is 1.5; legal values are 1 to 2"),
         (lambda: posterior_central_moment(0, X, [S1], 1.0), "order is 0; legal"),
     ],
 )
