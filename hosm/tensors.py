@@ -60,7 +60,7 @@ class DiagonalPlusCP:
 
     @classmethod
     def from_diagonal(cls, diag: Tensor, order: int) -> DiagonalPlusCP:
-        """Return diag_k(d), of rank 0, for d of shape (*, D)."""
+        """Return diag_k(d), of rank 0, for `diag` d of shape (*, D)."""
         none = diag.new_zeros(*diag.shape, 0)
         return cls(diag, none, none.sum(-2), order)
 

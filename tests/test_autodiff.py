@@ -358,11 +358,12 @@ def test_leading_eigenpairs_of_a_network_are_those_of_its_symmetric_part(dtype):
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_one_mode_suffices_where_the_jacobian_is_symmetric(mode):
-    """Where it is not, the residual tells: it holds the skew part."""
+    """Where it is not, the residual tells: it holds the skew part, if the space is all of R^D."""
     x, values = randn(3, 20), spectrum("spread", 20)
     for skew in (0.0, 0.3):
         matrices = with_spectra(values, skew=skew)
-        pairs = leading_eigenpairs(linear(matrices), x, 2, mode=mode, generator=seeded())
+        pairs = leading_eigenpairs(linear(matrices), x, 2, steps=20, mode=mode, generator=seeded())
+        assert_near(pairs.values, values.sort(descending=True).values[:, :2], CONVERGED)
         if skew == 0:
             assert_leading(pairs, matrices, 2)
         assert (pairs.residual > 0.1 * pairs.values.abs()).all() == (skew > 0)
@@ -403,10 +404,19 @@ def test_hessian_over_shapes(n, size, chunk, dtype, mode, seed):
     assert_near(estimate, symmetric(matrices * x.cos().unsqueeze(-2)), scale=matrices.abs().max())
 
 
-def test_a_small_space_restarts_and_converges():
+@pytest.mark.parametrize("steps", [6, 7, 9, 30])
+def test_a_small_space_restarts_and_converges(monkeypatch, steps):
+    widths, beside = [], autodiff._beside
+
+    def spy(basis, block, generator):
+        widths.append(basis.shape[-1] + block.shape[-1])
+        return beside(basis, block, generator)
+
+    monkeypatch.setattr(autodiff, "_beside", spy)
     matrices = with_spectra(spectrum("posterior", 60))
-    pairs = leading_eigenpairs(linear(matrices), randn(3, 60), 3, steps=9, generator=seeded())
+    pairs = leading_eigenpairs(linear(matrices), randn(3, 60), 3, steps=steps, generator=seeded())
     assert_leading(pairs, matrices, 3)
+    assert steps - 3 < max(widths) <= steps and len(widths) * 3 > steps
 
 
 def test_many_restarts_keep_the_vectors_orthonormal():

@@ -258,6 +258,34 @@ def test_variance_reduction_keeps_the_mean_and_reduces_the_variance(target, sigm
     assert results["control"].var(0).max() < 0.5 * plain.var(0).min()
 
 
+@pytest.mark.parametrize("reduction", ["control", "antithetic"])
+def test_variance_reduction_of_dsm_removes_the_noise_of_small_sigma(reduction):
+    law, sigma = mixture(), 0.05
+    smoothed = law.smoothed(sigma)
+
+    def loss(shift, generator, batch, kind):
+        x = law.sample(batch, generator)
+        return dsm(
+            lambda p: smoothed.score(p) + shift * torch.cos(2 * p), x, sigma, kind, generator
+        )
+
+    plain = gradients(lambda s, g, b: loss(s, g, b, None), 100)
+    reduced = gradients(lambda s, g, b: loss(s, g, b, reduction), 100)
+    assert reduced.var(0).max() < 0.1 * plain.var(0).min()
+    assert (reduced.mean(0).abs() <= 4 * reduced.std(0) / 10).all()
+
+
+def test_antithetic_residual_sees_the_clean_point_without_the_linear_noise():
+    """Against the defining average over +z and -z less its value at x, where those cancel."""
+    model, x, z, sigma = Quadratic(), randn(6, 4, seed=4), randn(6, 4, seed=5), 0.3
+    halves = [second_order(model, x, sigma, "residual", None, z=sign * z) for sign in (1, -1)]
+    s2 = model(x)[1]
+    noise = 2 * (s2.trace() - (z * (s2 @ z)).sum(1)) / sigma**2
+    expected = (halves[0] + halves[1]) / 2 - noise.mean()
+    ours = second_order(model, x, sigma, "residual", "antithetic", z=z)
+    torch.testing.assert_close(ours, expected)
+
+
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_minimiser_on_a_gaussian_is_minus_the_precision(target, reduction):
