@@ -404,6 +404,18 @@ def test_hessian_over_shapes(n, size, chunk, dtype, mode, seed):
     assert_near(estimate, symmetric(matrices * x.cos().unsqueeze(-2)), scale=matrices.abs().max())
 
 
+def test_points_with_invariant_spaces_wait_for_the_slow_ones(dtype):
+    """Their residuals vanish; the columns that must take their place are random."""
+    spread = torch.linspace(-1, 1, 60, dtype=DOUBLE)
+    few = torch.cat([torch.tensor([3.0, 2.0, 2.0, 1.0], dtype=DOUBLE), torch.zeros(56)])
+    matrices = with_spectra(torch.stack([0 * spread, few, spread]), dtype)
+    matrices[0] = -2 * torch.eye(60)
+    for steps in (12, 60):
+        x = randn(3, 60, dtype=dtype)
+        pairs = leading_eigenpairs(linear(matrices), x, 3, steps=steps, generator=seeded())
+        assert_leading(pairs, matrices, 3)
+
+
 @pytest.mark.parametrize("steps", [6, 7, 9, 30])
 def test_a_small_space_restarts_and_converges(monkeypatch, steps):
     widths, beside = [], autodiff._beside
