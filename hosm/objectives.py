@@ -83,6 +83,14 @@ def _weighted(terms: Terms, sigma: Scale) -> Terms:
     return Terms(terms.first.mean(), terms.second.mean())
 
 
+def _check_score(s1: Tensor, points: Tensor) -> Tensor:
+    """Return s1 if it has the points' shape: another one would broadcast."""
+    if s1.shape != points.shape:
+        shapes = f"{tuple(s1.shape)} for points of shape {tuple(points.shape)}"
+        raise ValueError(f"the score function returned shape {shapes}; legal is one shape")
+    return s1
+
+
 def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
     """Return a function of points alone; with one scale a sample, it takes them in its blocks."""
     if not isinstance(sigma, Tensor):
@@ -93,6 +101,8 @@ def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
 def _check(x: Tensor, z: Tensor, variance_reduction: VarianceReduction) -> None:
     if x.ndim != 2 or len(x) == 0 or not x.is_floating_point():
         raise ValueError(f"x must be floating, shape (n >= 1, D); got {x.dtype} {tuple(x.shape)}")
+    if z.dtype != x.dtype:
+        raise ValueError(f"noise of {z.dtype} for points of {x.dtype}; legal is one dtype")
     if z.shape != x.shape:
         raise ValueError(f"noise of shape {tuple(z.shape)} for points of shape {tuple(x.shape)}")
     if variance_reduction not in VARIANCE_REDUCTIONS:
@@ -129,7 +139,8 @@ def dsm(
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
     _check(x, z, variance_reduction)
     points = stencil(x, sigma, z, variance_reduction)[:2]
-    s1 = list(_at(score_function, sigma)(torch.cat(points)).split(len(x)))
+    whole = torch.cat(points)
+    s1 = list(_check_score(_at(score_function, sigma)(whole), whole).split(len(x)))
     first = dsm_value(s1, z, sigma, variance_reduction)
     return _weighted(Terms(first, first), sigma).first
 
@@ -153,6 +164,7 @@ def _jacobian_terms(
     """Return both terms under the `jacobian` target, whose second term needs x_noisy alone."""
     score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
     s1, s2 = _at(model, sigma)(points[0])
+    _check_score(s1, points[0])
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
     product = jacobian_vector_product(score_function, points[0], v, step, value=s1)
@@ -200,7 +212,9 @@ def joint_terms(
     if v is not None and target == "jacobian":
         options = (variance_reduction, diagonal, z, v, jvp_step)
         return _weighted(_jacobian_terms(model, points, sigma, *options), sigma)
-    s1, s2 = _at(model, sigma)(torch.cat(points))
+    whole = torch.cat(points)
+    s1, s2 = _at(model, sigma)(whole)
+    _check_score(s1, whole)
     parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
     scores = [
         Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs)) for first, diag, factor in parts
@@ -225,18 +239,8 @@ def second_order(
     jvp_step: float | None = None,
 ) -> Tensor:
     """Return the second-order objective alone, a scalar; arguments as in `joint_terms`."""
-    return joint_terms(
-        model,
-        x,
-        sigma,
-        target,
-        variance_reduction,
-        diagonal,
-        generator,
-        z=z,
-        v=v,
-        jvp_step=jvp_step,
-    ).second
+    options = (target, variance_reduction, diagonal, generator)
+    return joint_terms(model, x, sigma, *options, z=z, v=v, jvp_step=jvp_step).second
 
 
 def joint(

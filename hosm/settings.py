@@ -60,6 +60,13 @@ class Settings:
             raise ValueError(
                 f"second_order_share must lie in (0, 1], got {self.second_order_share}"
             )
+        if not (self.learning_rate > 0 and 0 <= self.gamma < float("inf")):
+            raise ValueError(
+                f"learning_rate must lie above 0 and gamma be finite and at least 0, got "
+                f"{self.learning_rate} and {self.gamma}"
+            )
+        if not 0 <= self.ema_decay < 1:
+            raise ValueError(f"ema_decay must lie in [0, 1), got {self.ema_decay}")
         for name in ("batch_size", "max_steps", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

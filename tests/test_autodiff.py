@@ -241,20 +241,21 @@ def test_a_known_value_saves_an_evaluation():
 
 
 def test_hutchinson_diagonal_is_unbiased_within_four_standard_errors():
-    mixture, x, generator = mixture_of(3), randn(2, 3), seeded()
-    draws = torch.stack([hutchinson_diagonal(mixture.score, x, 1, generator) for _ in range(2000)])
-    error = draws.mean(0) - mixture.hessian_diag(x)
-    assert (error.abs() <= 4 * draws.std(0) / 2000**0.5 + 1e-12).all()
+    mixture, x = mixture_of(3), randn(1, 3)
+    draws = hutchinson_diagonal(mixture.score, x.expand(4000, 3), 1, seeded())
+    error = draws.mean(0) - mixture.hessian_diag(x)[0]
+    assert (error.abs() <= 4 * draws.std(0) / 4000**0.5).all()
+    assert (draws.std(0) > 0.1).all()
 
 
 def test_hutchinson_variance_falls_as_one_over_the_probes():
-    """Over Rademacher signs, Var of v_i (J^T v)_i is the sum of J_ji^2 over j != i."""
-    matrix, x, generator = randn(3, 3), randn(1, 3), seeded()
+    """Over fair signs, the variance of v_i (J^T v)_i is the sum of J_ji^2 over j != i."""
+    matrix, x = randn(3, 3), randn(1, 3).expand(4000, 3)
     off = matrix - matrix.diagonal().diag()
     for probes in (1, 8):
-        draws = [hutchinson_diagonal(linear(matrix), x, probes, generator) for _ in range(2000)]
-        ratio = torch.cat(draws).var(0) * probes / off.square().sum(0)
-        assert ((ratio > 0.85) & (ratio < 1.15)).all()  # 4 standard errors of a variance
+        draws = hutchinson_diagonal(linear(matrix), x, probes, seeded())
+        ratio = draws.var(0) * probes / off.square().sum(0)
+        assert ((ratio > 0.9) & (ratio < 1.1)).all()  # 4 standard errors of a variance
 
 
 def test_hutchinson_is_exact_for_a_diagonal_and_repeats_its_seed(dtype):
@@ -409,7 +410,7 @@ def test_points_with_invariant_spaces_wait_for_the_slow_ones(dtype):
     spread = torch.linspace(-1, 1, 60, dtype=DOUBLE)
     few = torch.cat([torch.tensor([3.0, 2.0, 2.0, 1.0], dtype=DOUBLE), torch.zeros(56)])
     matrices = with_spectra(torch.stack([0 * spread, few, spread]), dtype)
-    matrices[0] = -2 * torch.eye(60)
+    matrices[0] = 0 * torch.eye(60)
     for steps in (12, 60):
         x = randn(3, 60, dtype=dtype)
         pairs = leading_eigenpairs(linear(matrices), x, 3, steps=steps, generator=seeded())

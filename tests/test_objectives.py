@@ -427,6 +427,21 @@ def test_a_scale_for_each_sample_weights_its_terms(target, reduction, diagonal):
     torch.testing.assert_close(dsm(model.score, x, scales, reduction, z=z), first)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_score_that_would_broadcast_is_named(target):
+    x = randn(6, 4)
+    with pytest.raises(ValueError, match=r"\(18, 1\)|\(12, 1\)|\(6, 1\)"):
+        dsm(lambda p: p[:, :1], x, 0.3)
+
+    def model(points):
+        return points[:, :1], DiagonalPlusLowRank.from_diagonal(torch.zeros_like(points))
+
+    with pytest.raises(ValueError, match="legal is one shape"):
+        second_order(model, x, 0.3, target)
+    with pytest.raises(ValueError, match="int64"):
+        dsm(lambda p: p, x, 0.3, z=torch.zeros(6, 4, dtype=torch.int64))
+
+
 @pytest.mark.parametrize("scales", [torch.ones(5), torch.zeros(6), torch.full((6,), math.inf)])
 def test_illegal_scales_are_named(scales):
     with pytest.raises(ValueError, match="sigma must be a number above 0 or 6 of them"):
