@@ -11,7 +11,6 @@ by subspace iteration; here by block Lanczos with full reorthogonalisation: Lanc
 
 from collections.abc import Callable
 from math import inf
-from numbers import Integral
 from typing import Any, Literal, NamedTuple
 from warnings import warn
 from weakref import WeakSet
@@ -20,6 +19,9 @@ import torch
 from torch import Generator, Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from hosm.checks import check_count, check_one_shape, checked
+from hosm.noise import rademacher
 
 __all__ = [
     "Eigenpairs",
@@ -46,16 +48,9 @@ def _require(fits: bool, name: str, value: object, legal: str) -> None:
         raise ValueError(f"{name} is {value}; legal is {legal}")
 
 
-def _check_count(name: str, value: int, least: int = 1, most: float = inf) -> None:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    _require(whole and least <= value <= most, name, value, f"a whole number, {least} to {most}")
-
-
 def _check_points(x: Tensor, **others: Tensor) -> None:
-    for name, y in {"x": x, **others}.items():
-        fits = y.is_floating_point() and y.ndim == 2 and y.numel() > 0 and y.shape == x.shape
-        legal = f"floating-point (n, D), not empty{', as x' * (y is not x)}"
-        _require(fits, name, f"{y.dtype} of shape {tuple(y.shape)}", legal)
+    checked("x", x, "n", "D", finite=False)
+    check_one_shape("(n, D)", x=x, **others)
 
 
 def jacobian_vector_product(
@@ -141,7 +136,7 @@ def _rows(product: ScoreFunction, x: Tensor, start: int, stop: int) -> Tensor:
 
 def _fitting_chunk(score_function: ScoreFunction, x: Tensor, mode: Mode, limit: int) -> int:
     """Return how many rows at once keep `autodiff_hessian` within `limit` bytes."""
-    _check_count("memory_limit", limit)
+    check_count("memory_limit", limit)
     with _Meter() as meter:
         product = _products(score_function, x, mode)
         held, evaluation, meter.peak = meter.alive, meter.peak, meter.alive
@@ -184,7 +179,7 @@ def autodiff_hessian(
         if memory_limit is not None:
             chunk_size = _fitting_chunk(score_function, x, mode, memory_limit)
         chunk = size if chunk_size is None else chunk_size
-        _check_count("chunk_size", chunk)
+        check_count("chunk_size", chunk)
         product, out = _products(score_function, x, mode), x.new_empty(*x.shape, size)
         for i in range(0, size, chunk):
             out[:, i : i + chunk] = _rows(product, x, i, min(i + chunk, size))
@@ -213,12 +208,11 @@ def hutchinson_diagonal(
         ValueError: x or s1(x) of another shape or type, or probes below 1.
     """
     _check_points(x)
-    _check_count("probes", probes)
+    check_count("probes", probes)
     with torch.no_grad():
         total, product = torch.zeros_like(x), _products(score_function, x, "reverse")
         for _ in range(probes):
-            bits = torch.randint(0, 2, x.shape, generator=generator, device=x.device)
-            v = bits.to(x.dtype) * 2 - 1
+            v = rademacher(x, generator)
             total += v * product(v)
     return total / probes
 
@@ -269,10 +263,10 @@ def leading_eigenpairs(
     """
     _check_points(x)
     size = x.shape[1]
-    _check_count("k", k, 1, size)
+    check_count("k", k, 1, size)
     steps = min(size, 8 * k + 20) if steps is None else steps
-    _check_count("steps", steps, min(size, 2 * k), size)
-    _check_count("iterations", iterations)
+    check_count("steps", steps, min(size, 2 * k), size)
+    check_count("iterations", iterations)
     tolerance = torch.finfo(x.dtype).eps ** (2 / 3) if tolerance is None else tolerance
     _require(0 < tolerance < 1, "tolerance", tolerance, "a number between 0 and 1")
     with torch.no_grad():

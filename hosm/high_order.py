@@ -53,14 +53,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from hosm.noise import check_sigma, standard_normal
+from hosm.checks import check_one_shape, checked
+from hosm.noise import check_sigma, rademacher, standard_normal
 from hosm.operators import DiagonalPlusLowRank
+from hosm.targets import VarianceReduction
 from hosm.tensors import DiagonalPlusCP
 
 __all__ = ["HighOrderModel", "HighOrderObjective", "order_k"]
 
 Target = Literal["residual", "jacobian"]
-VarianceReduction = Literal["control", "antithetic"] | None
 Model = Callable[[Tensor], DiagonalPlusCP]
 Lower = Callable[[Tensor], Sequence[Any]]
 """x_noisy -> (s1, s2, .., s_(k-1)): (n, D), a DiagonalPlusLowRank, then DiagonalPlusCP each."""
@@ -157,11 +158,9 @@ def _jacobian(
 
 
 def _check(x: Tensor, target: str, reduction: VarianceReduction, **noise: Tensor | None) -> None:
-    if x.ndim != 2 or len(x) == 0 or not x.is_floating_point():
-        raise ValueError(f"x must be floating, shape (n >= 1, D); got {x.dtype} {tuple(x.shape)}")
-    for name, given in noise.items():
-        if given is not None and given.shape != x.shape:
-            raise ValueError(f"{name} has shape {tuple(given.shape)} for x {tuple(x.shape)}")
+    checked("x", x, "n", "D", finite=False)
+    given = {name: tensor for name, tensor in noise.items() if tensor is not None}
+    check_one_shape("(n, D)", x=x, **given)
     if target not in TARGETS:
         raise ValueError(f"target must be one of {TARGETS}, got {target!r}")
     if reduction not in SIGNS:
@@ -204,7 +203,7 @@ def order_k(
     sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
     if target == "residual":
         return _residual(model, lower, x, sigma, variance_reduction, z).mean()
-    v = torch.ones_like(x).copysign(standard_normal(x, generator)) if v is None else v
+    v = rademacher(x, generator) if v is None else v
     return _jacobian(model, lower, x + sigma * z, v, jvp_step).mean()
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "noise_scales",
     "orthogonalised",
     "perturb",
+    "rademacher",
     "standard_normal",
 ]
 
@@ -110,6 +111,17 @@ def standard_normal(like: Tensor, generator: torch.Generator | None = None) -> T
     return torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device)
 
 
+def rademacher(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Draw fair signs, -1 or +1, in the shape, type and device of `like`.
+
+    Arguments and errors as in `standard_normal`.
+    """
+    checked("like", like, ..., finite=False)
+    check_generator(generator, like.device)
+    bits = torch.randint(0, 2, like.shape, generator=generator, device=like.device)
+    return bits.to(like.dtype) * 2 - 1
+
+
 def _signed(value: int) -> int:
     """Return the 64-bit pattern as the signed integer that torch.int64 holds."""
     value &= _MASK
@@ -177,9 +189,8 @@ def noise_scales(t: Tensor, sigma_range: tuple[float, float]) -> Tensor:
         ValueError: t is not of floating-point numbers, or the range is empty.
     """
     checked("t", t, "n", finite=False)
+    check_scales(sigma_range)
     low, high = sigma_range
-    if not 0 < low < high < math.inf:
-        raise ValueError(f"sigma_range is {sigma_range}; legal is 0 < low < high, finite")
     return low * (high / low) ** t
 
 

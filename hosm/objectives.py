@@ -34,7 +34,8 @@ import torch
 from torch import Tensor
 
 from hosm.autodiff import jacobian_vector_product
-from hosm.noise import check_sigma, standard_normal
+from hosm.checks import check_one_shape, checked
+from hosm.noise import check_sigma, rademacher, standard_normal
 from hosm.operators import DiagonalPlusLowRank
 from hosm.targets import (
     Scale,
@@ -83,14 +84,6 @@ def _weighted(terms: Terms, sigma: Scale) -> Terms:
     return Terms(terms.first.mean(), terms.second.mean())
 
 
-def _check_score(s1: Tensor, points: Tensor) -> Tensor:
-    """Return s1 if it has the points' shape: another one would broadcast."""
-    if s1.shape != points.shape:
-        shapes = f"{tuple(s1.shape)} for points of shape {tuple(points.shape)}"
-        raise ValueError(f"the score function returned shape {shapes}; legal is one shape")
-    return s1
-
-
 def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
     """Return a function of points alone; with one scale a sample, it takes them in its blocks."""
     if not isinstance(sigma, Tensor):
@@ -98,13 +91,10 @@ def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
     return lambda points: function(points, sigma.repeat(len(points) // len(sigma)))
 
 
-def _check(x: Tensor, z: Tensor, variance_reduction: VarianceReduction) -> None:
-    if x.ndim != 2 or len(x) == 0 or not x.is_floating_point():
-        raise ValueError(f"x must be floating, shape (n >= 1, D); got {x.dtype} {tuple(x.shape)}")
-    if z.dtype != x.dtype:
-        raise ValueError(f"noise of {z.dtype} for points of {x.dtype}; legal is one dtype")
-    if z.shape != x.shape:
-        raise ValueError(f"noise of shape {tuple(z.shape)} for points of shape {tuple(x.shape)}")
+def _check(x: Tensor, variance_reduction: VarianceReduction, **noise: Tensor | None) -> None:
+    checked("x", x, "n", "D", finite=False)
+    given = {name: tensor for name, tensor in noise.items() if tensor is not None}
+    check_one_shape("(n, D)", x=x, **given)
     if variance_reduction not in VARIANCE_REDUCTIONS:
         legal = ", ".join(map(str, VARIANCE_REDUCTIONS))
         raise ValueError(f"variance_reduction must be one of {legal}; got {variance_reduction!r}")
@@ -136,19 +126,14 @@ def dsm(
         ValueError: shapes that differ, an empty or integer batch, sigma not above 0, or an
             unknown variance reduction.
     """
+    _check(x, variance_reduction, z=z)
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
-    _check(x, z, variance_reduction)
     points = stencil(x, sigma, z, variance_reduction)[:2]
     whole = torch.cat(points)
-    s1 = list(_check_score(_at(score_function, sigma)(whole), whole).split(len(x)))
-    first = dsm_value(s1, z, sigma, variance_reduction)
+    s1 = _at(score_function, sigma)(whole)
+    check_one_shape("(n, D)", x_noisy=whole, s1=s1)
+    first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
     return _weighted(Terms(first, first), sigma).first
-
-
-def rademacher(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Draw fair signs in the shape, type and device of `like`."""
-    bits = torch.randint(0, 2, like.shape, generator=generator, device=like.device)
-    return bits.to(like.dtype) * 2 - 1
 
 
 def _jacobian_terms(
@@ -164,7 +149,7 @@ def _jacobian_terms(
     """Return both terms under the `jacobian` target, whose second term needs x_noisy alone."""
     score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
     s1, s2 = _at(model, sigma)(points[0])
-    _check_score(s1, points[0])
+    check_one_shape("(n, D)", x_noisy=points[0], s1=s1)
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
     product = jacobian_vector_product(score_function, points[0], v, step, value=s1)
@@ -205,16 +190,16 @@ def joint_terms(
     """
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
+    _check(x, variance_reduction, z=z, v=v)
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
     v = rademacher(x, generator) if v is None and target == "jacobian" else v
-    _check(x, z, variance_reduction)
     size, points = len(x), stencil(x, sigma, z, variance_reduction)
     if v is not None and target == "jacobian":
         options = (variance_reduction, diagonal, z, v, jvp_step)
         return _weighted(_jacobian_terms(model, points, sigma, *options), sigma)
     whole = torch.cat(points)
     s1, s2 = _at(model, sigma)(whole)
-    _check_score(s1, whole)
+    check_one_shape("(n, D)", x_noisy=whole, s1=s1)
     parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
     scores = [
         Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs)) for first, diag, factor in parts
