@@ -18,6 +18,17 @@ def test_mlp_acts_on_each_point_alone():
     torch.testing.assert_close(net(x)[2:4], net(x[2:4]))
 
 
+def test_skip_adds_a_linear_map_to_the_first_output_alone():
+    torch.manual_seed(0)
+    net, plain = MLP(3, 2, width=8, skip=True), MLP(3, 2, width=8)
+    plain.layers.load_state_dict(net.layers.state_dict())
+    x, slope = torch.randn(6, 3), torch.randn(3, 3)
+    assert torch.equal(net(x), plain(x))  # it starts at zero
+    net.skip.weight.data.copy_(slope)
+    torch.testing.assert_close(net(x)[:, 0], plain(x)[:, 0] + x @ slope.T)
+    assert torch.equal(net(x)[:, 1], plain(x)[:, 1])
+
+
 @pytest.mark.parametrize("sizes", [(0, 1, 8, 3), (3, 0, 8, 3), (3, 1, 0, 3), (3, 1, 8, 1)])
 def test_mlp_names_illegal_sizes(sizes):
     with pytest.raises(ValueError, match="must be at least"):

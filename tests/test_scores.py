@@ -101,6 +101,34 @@ def test_outputs_of_zero_are_exact_on_a_gaussian_at_every_scale(psd):
         torch.testing.assert_close(s2.to_dense(), law.hessian(x))
 
 
+class Recorder(nn.Module):
+    """A conditional backbone of constant outputs that keeps what it was given."""
+
+    dimension, conditional = 3, True
+
+    def forward(self, x, clock):
+        self.given = (x, clock)
+        return torch.full((len(x), 3, 3), 0.7, dtype=x.dtype)
+
+
+def test_preconditioning_and_clock_are_those_of_the_formulas():
+    """Karras et al., table 1: m = c_skip x + c_out F(c_in x); the clock runs from -1 to 1."""
+    trunk, std = Recorder(), 1.3
+    net = ScoreModel(trunk, sigma=(0.1, 1.0), rank=1, parametrisation="denoiser", data_std=std)
+    x, scales = points(3), torch.tensor([0.1, 0.1**0.5, 1.0], dtype=DOUBLE)
+    s1, s2 = net(x, scales)
+    sigma = scales.unsqueeze(1)
+    total = sigma**2 + std**2
+    scaled, clock = trunk.given
+    torch.testing.assert_close(clock, torch.tensor([-1.0, 0.0, 1.0], dtype=DOUBLE))
+    torch.testing.assert_close(scaled, x / total.sqrt())
+    mean = std**2 / total * x + sigma * std / total.sqrt() * 0.7
+    torch.testing.assert_close(x + sigma**2 * s1, mean)
+    relative = torch.diag_embed((0.7 + std**2 / total).expand(3, 3)) + 0.7**2 / 3
+    covariance = sigma[..., None] ** 4 * s2.to_dense() + sigma[..., None] ** 2 * torch.eye(3)
+    torch.testing.assert_close(covariance, sigma[..., None] ** 2 * relative)
+
+
 @pytest.mark.parametrize(
     ("sigma", "message"),
     [

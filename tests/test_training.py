@@ -61,6 +61,20 @@ def test_shards_partition_the_global_batch_with_the_same_noise():
         assert torch.equal(full[0::2], halves[0]) and torch.equal(full[1::2], halves[1])
 
 
+def test_orthogonal_noise_belongs_to_the_global_batch_however_it_is_split():
+    whole = next(batches(lambda e: DATA, 16, 5, Shard(), 3, orthogonal=True))
+    plain = next(batches(lambda e: DATA, 16, 5, Shard(), 3))
+    gram = whole.z[:3] @ whole.z[:3].T
+    torch.testing.assert_close(gram, torch.diag(plain.z[:3].square().sum(1)))
+    for rank in range(2):
+        part = next(batches(lambda e: DATA, 16, 5, Shard(rank, 2), 3, orthogonal=True))
+        for full, half in zip(whole, part, strict=True):
+            assert torch.equal(full[rank::2], half)
+    assert torch.equal(whole.v, plain.v) and torch.equal(whole.x, plain.x)
+    chosen = settings(orthogonal_noise=True)
+    assert run(settings=chosen).history != run().history  # the setting reaches the batches
+
+
 def test_streaming_asks_for_each_epoch_once():
     asked = []
 
