@@ -53,7 +53,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from hosm.checks import check_one_shape, checked
+from hosm.checks import check_one_shape, check_positive, checked
 from hosm.noise import check_sigma, rademacher, standard_normal
 from hosm.operators import DiagonalPlusLowRank
 from hosm.targets import VarianceReduction
@@ -200,6 +200,7 @@ def order_k(
             target or variance reduction, or lower scores whose last order is not k - 1.
     """
     _check(x, target, variance_reduction, z=z, v=v)
+    check_positive("jvp_step", 1.0 if jvp_step is None else jvp_step)
     sigma, z = check_sigma(sigma), standard_normal(x, generator) if z is None else z
     if target == "residual":
         return _residual(model, lower, x, sigma, variance_reduction, z).mean()

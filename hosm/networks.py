@@ -92,7 +92,13 @@ class ConditionalMLP(nn.Module):
         self.last = nn.Linear(width, outputs * dimension)
 
     def forward(self, x: Tensor, clock: Tensor) -> Tensor:
-        """Map points x, shape (n, D), and their clock, shape (n,), to (n, outputs, D)."""
+        """Map points x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).
+
+        Raises:
+            ValueError: the clock has another shape.
+        """
+        if clock.shape != x.shape[:1]:
+            raise ValueError(f"clock {tuple(clock.shape)} for x {tuple(x.shape)}; legal is (n,)")
         quarter = torch.pi / 2 * clock
         features = torch.stack([clock, quarter.sin(), quarter.cos(), (2 * quarter).cos()], 1)
         for layer, modulation in zip(self.hidden, self.modulation, strict=True):

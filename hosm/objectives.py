@@ -21,6 +21,9 @@ One noise scale for each sample, a tensor, weights its terms by sigma^2 and sigm
 denoiser's units, residual / sigma and covariance / sigma^2, every scale then counts alike, so
 that one model learns a range of them.
 
+Shapes are checked; values are not read, which would wait for the device in each step: NaN among
+the points gives a loss of NaN (`hosm.batches` and `hosm.training` refuse both).
+
 Variance reduction, `control` or `antithetic`, removes the noise that remains as sigma -> 0
 (ibid., section 4.2): both subtract the term's value at the clean point, whose mean over z is zero,
 and `antithetic` averages over x + sigma z and x - sigma z. The paper prints 1/sigma before

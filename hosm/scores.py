@@ -98,9 +98,10 @@ class ScoreModel(nn.Module):
 
     def _scale(self, x_noisy: Tensor, sigma: float | Tensor | None) -> float | Tensor:
         """Return the noise scale of the points: a number, or one for each, shape (n, 1)."""
-        if x_noisy.ndim != 2 or x_noisy.shape[1] != self.dimension:
-            expected = f"(n, {self.dimension})"
-            raise ValueError(f"x_noisy must have shape {expected}, got {tuple(x_noisy.shape)}")
+        legal = x_noisy.ndim == 2 and x_noisy.shape[1] == self.dimension
+        if not (legal and x_noisy.is_floating_point()):
+            found = f"{tuple(x_noisy.shape)} of {x_noisy.dtype}"
+            raise ValueError(f"x_noisy must be floating (n, {self.dimension}), got {found}")
         low, high = self.sigma if isinstance(self.sigma, tuple) else (self.sigma, self.sigma)
         if sigma is None:
             if low < high:
@@ -133,6 +134,9 @@ class ScoreModel(nn.Module):
         return output * (self.data_std / (sigma * total**0.5)) - x_noisy / total
 
     def _second(self, output: Tensor, sigma: float | Tensor) -> DiagonalPlusLowRank:
+        if output.shape[1] != outputs_per_coordinate(self.rank):
+            legal = f"{outputs_per_coordinate(self.rank)} at rank {self.rank}"
+            raise ValueError(f"the second order has {output.shape[1]} outputs; legal is {legal}")
         alpha, beta = output[:, 0], output[:, 1:].transpose(1, 2)
         if self.parametrisation == "denoiser":
             prior = self.data_std**2 / (torch.as_tensor(sigma).to(alpha) ** 2 + self.data_std**2)

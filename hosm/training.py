@@ -44,6 +44,9 @@ class JointObjective(nn.Module):
 
     An objective names its terms, and the weights of their sum, which is minimised; early
     stopping watches the first of them. `model` is what is trained.
+
+    Raises:
+        ValueError: the model has another sigma than the settings.
     """
 
     model: Any
@@ -51,6 +54,9 @@ class JointObjective(nn.Module):
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:
         super().__init__()
+        own = getattr(model, "sigma", settings.sigma)
+        if own != settings.sigma:
+            raise ValueError(f"the settings have sigma {settings.sigma} and the model has {own}")
         self.model, self.settings = model, settings
         self.weights = (settings.gamma, 1.0)
 

@@ -447,6 +447,8 @@ def test_illegal_arguments_are_named(target, change, message):
 
 def test_illegal_signs_models_and_settings_are_named():
     lower = exact_lower(mixture(), 3)
+    with pytest.raises(ValueError, match="jvp_step holds 0"):
+        order_k(Curved(3), lower, randn(6, 2), 0.5, jvp_step=0.0)
     with pytest.raises(ValueError, match=r"x \(6, 2\) and v \(5, 2\)"):
         order_k(Curved(3), lower, randn(6, 2), 0.5, v=randn(5, 2))
     legal = {"order": 3, "sigma": 0.5, "rank": 1}

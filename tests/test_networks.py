@@ -74,6 +74,11 @@ def test_clock_reaches_the_outputs_and_the_gradient_its_weights():
     torch.testing.assert_close(both, torch.cat([low, high]))
 
 
+def test_a_clock_of_another_shape_is_named():
+    with pytest.raises(ValueError, match=r"clock \(1,\) for x \(6, 3\)"):
+        ConditionalMLP(3, 2, width=8)(torch.zeros(6, 3), torch.zeros(1))
+
+
 def test_conditional_unet_takes_a_clock_and_the_plain_one_none():
     net, x = UNet((1, 8, 8), 2, (8, 8, 8), conditional=True).eval(), torch.randn(2, 64)
     with torch.no_grad():

@@ -157,6 +157,12 @@ def test_a_range_needs_its_kind_of_network():
 
 def test_illegal_use_is_named():
     net = model(sigma=0.1)
+    with pytest.raises(ValueError, match="floating .*int64"):
+        net(torch.zeros(5, 3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="3 outputs; legal is 2 at rank 1"):
+        ScoreModel(MLP(3, 4), sigma=0.1, rank=1)(torch.zeros(5, 3))
+    with pytest.raises(ValueError, match="3 outputs; legal is 2 at rank 1"):
+        ScoreModel(MLP(3, 1), MLP(3, 3), sigma=0.1, rank=1)(torch.zeros(5, 3))
     with pytest.raises(ValueError, match=r"\(n, 3\), got \(5, 2\)"):
         net(torch.zeros(5, 2))
     with pytest.raises(ValueError, match="trained at sigma 0.1, got 0.2"):

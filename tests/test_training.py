@@ -134,8 +134,9 @@ def test_a_range_of_scales_is_trained_resumed_and_split_like_one_scale():
     objective = training.JointObjective(range_model(), chosen)
     halves = objective(x[:8], z[:8], v[:8], t[:8]), objective(x[8:], z[8:], v[8:], t[8:])
     torch.testing.assert_close(objective(x, z, v, t)[0], (halves[0][0] + halves[1][0]) / 2)
-    with pytest.raises(ValueError, match="trained at sigma 0.1 to 1.0"):
-        run(range_model(), settings=settings(sigma=(0.05, 1.0)))
+    for sigma in (0.5, (0.05, 1.0)):
+        with pytest.raises(ValueError, match=r"model has \(0.1, 1.0\)"):
+            run(range_model(), settings=settings(sigma=sigma))
 
 
 class Regression(torch.nn.Module):
