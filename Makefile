@@ -55,7 +55,7 @@ ui: install ## MLflow's pages on http://127.0.0.1:5000
 	  --backend-store-uri sqlite:///$(CURDIR)/runs/mlflow.db
 
 docs: install ## the library's reference, from its docstrings: build/docs/index.html
-	pdoc --docformat google --math -o build/docs $(filter-out hosm.__init__,$(subst /,.,$(basename $(wildcard hosm/*.py)))) hosm
+	pdoc --docformat google --math -o build/docs hosm '!hosm.experiment'
 	@echo "build/docs/index.html"
 
 clean: ## remove what runs have written, keep the environment and reports/

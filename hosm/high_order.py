@@ -31,16 +31,16 @@ uncentred moments, whose errors enter linearly. T_k(w), a form of degree k in w,
 u = r / sigma = -(z + sigma s1) and kappa~_j = kappa_j / sigma^j give T~_k, and s_k = kappa_k /
 sigma^(2k) is the mean of T~_k / sigma^k.
 
-- `residual`: E ||A - T~_k / sigma^k||_F^2. As A is a sum of powers, <A, T> = sum_i d_i T(e_i) +
+- `residual`: E ||A - T~_k / sigma^k||_F^2. As A is a sum of powers, `<A, T>` = sum_i d_i T(e_i) +
   sum_j c_j T(w_j) is exact in O(D R^2), without probes.
 - `jacobian`: E ||(A - d s_(k-1) / dx) . v||_F^2 with fair signs v, whose mean over v is the
-  distance in all entries. <A . v, D_v s_(k-1)> takes the derivative along v of the contractions
+  distance in all entries. `<A . v, D_v s_(k-1)>` takes the derivative along v of the contractions
   s_(k-1)(e_i, ..) and s_(k-1)(w_j, ..), w_j held fixed. No power of 1 / sigma appears, but the
   *derivative* of the lower order's error enters, which for a network is the larger one.
 
 Both drop the terms that no parameter changes. Variance reduction acts on `residual`: with all
 lower scores zero, T~_k(w) is |w|^k times a Hermite polynomial of -z.w, of mean zero at a w free
-of z; so `control` subtracts <A, T~_k> / sigma^k at the clean point, and `antithetic` averages
+of z; so `control` subtracts `<A, T~_k>` / sigma^k at the clean point, and `antithetic` averages
 over x + sigma z and x - sigma z too, where for odd k the subtracted parts cancel. Noise of order
 sigma^(1-k) (sigma^(2-k): `antithetic`, even k) remains, and none in `jacobian`. In
 `examples/third_order.py` (sigma .5, learned s1 and s2) `residual` errs by .075, `jacobian` by .42.

@@ -2,7 +2,7 @@ r"""Structured symmetric matrices: a diagonal plus a signed low-rank part.
 
 Second-order scores, the residuals of their objectives and the covariances of the posterior are
 
-.. math:: A = \mathrm{diag}(d) + U\,\mathrm{diag}(c)\,U^T, \qquad c \in \{+1, -1\}^k,
+$$A = \mathrm{diag}(d) + U\,\mathrm{diag}(c)\,U^T, \qquad c_j = \pm 1,$$
 
 with d of shape (\*, D) and U (\*, D, k). The model s2 = diag(alpha) + beta beta^T of Meng, Song,
 Li and Ermon, "Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS
@@ -10,8 +10,8 @@ Li and Ermon, "Estimating High Order Gradients of the Data Distribution by Denoi
 is the cheaper way `eigenpairs` and `function_matvec`, build a D x D matrix. With G = U^T U and
 K = diag(c) + U^T diag(1/d) U (A may be indefinite, and K have no Cholesky factor),
 
-.. math:: \|A\|_F^2 = \sum_i d_i^2 + 2 \sum_i d_i (U c U^T)_{ii} + \sum_{jk} c_j c_k G_{jk}^2,
-          \quad A^{-1} b = b/d - (U/d) K^{-1} U^T (b/d), \quad |\det A| = \prod_i |d_i|\,|\det K|,
+$$\|A\|_F^2 = \sum_i d_i^2 + 2 \sum_i d_i (U c U^T)_{ii} + \sum_{jk} c_j c_k G_{jk}^2,
+\quad A^{-1} b = b/d - (U/d) K^{-1} U^T (b/d), \quad |\det A| = \prod_i |d_i|\,|\det K|,$$
 
 and A has n_-(d) + n_+(K) - n_+(c) negative eigenvalues (additivity of inertia, Haynsworth 1968).
 
@@ -177,7 +177,7 @@ class DiagonalPlusLowRank:
         return as_given(self.diag, self.diag.unsqueeze(-1) * w + (rows @ self.factor.mT).mT, v)
 
     def inner(self, other: DiagonalPlusLowRank) -> Tensor:
-        """Return <A, B> = tr(A B), shape (*); batches of A and B as in A + B, else ValueError."""
+        """Return `<A, B>` = tr(A B), shape (*); batches as in A + B, else ValueError."""
         check_beside(self.diag, other.diag)
         low_rank = ((self.factor.mT @ other.factor).square() @ other.signs) @ self.signs
         mixed = (self.diag * (other.factor.square() @ other.signs)).sum(-1)

@@ -2,12 +2,12 @@ r"""Markov chains driven by first- and second-order scores.
 
 Langevin dynamics discretises dx = (1/2) s1 dt + dW with a step eps,
 
-.. math:: x \leftarrow x + \tfrac{\epsilon}{2} s_1(x) + \sqrt{\epsilon}\, z, \qquad z \sim N(0, I).
+$$x \leftarrow x + \tfrac{\epsilon}{2} s_1(x) + \sqrt{\epsilon}\, z, \qquad z \sim N(0, I).$$
 
 Ozaki's scheme solves the diffusion exactly for a log-density frozen at second order at x:
 
-.. math:: x \leftarrow x + M s_1 + \Sigma^{1/2} z, \qquad
-          M = (e^{t s_2} - I)\, s_2^{-1}, \qquad \Sigma = (e^{2 t s_2} - I)\, s_2^{-1}
+$$x \leftarrow x + M s_1 + \Sigma^{1/2} z, \qquad
+          M = (e^{t s_2} - I)\, s_2^{-1}, \qquad \Sigma = (e^{2 t s_2} - I)\, s_2^{-1}$$
 
 (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
 Denoising", NeurIPS 2021, section 5; Ozaki 1992, Stramer and Tweedie 1999), so that one step of

@@ -2,19 +2,19 @@ r"""Structured symmetric tensors of any order: a diagonal plus a sum of symmetri
 
 Scores of order k have D^k entries. The order-k analogue of `operators.DiagonalPlusLowRank` is
 
-.. math:: A = \mathrm{diag}_k(d) + \sum_{j=1}^{R} c_j \, w_j^{\otimes k},
+$$A = \mathrm{diag}_k(d) + \sum_{j=1}^{R} c_j \, w_j^{\otimes k},$$
 
 with diag_k(d) holding d_i at (i, .., i), and a symmetric canonical polyadic (CP) part: columns
 w_j of a factor W and weights c_j of either sign. Every symmetric tensor is such a sum (Comon,
 Golub, Lim and Mourrain, "Symmetric Tensors and Symmetric Tensor Rank", SIAM J. Matrix Anal.
 Appl. 2008, lemma 4.2). What a score is asked for are its values in directions and its inner
-products, and <w^(x)k, v^(x)k> = (w . v)^k makes both cheap:
+products, and `<w^(x)k, v^(x)k>` = (w . v)^k makes both cheap:
 
-.. math:: A(v, .., v) = \sum_i d_i v_i^k + \sum_j c_j (w_j \cdot v)^k, \qquad
-          A \cdot v = \mathrm{diag}_{k-1}(d v) + \sum_j c_j (w_j \cdot v)\, w_j^{\otimes (k-1)},
+$$A(v, .., v) = \sum_i d_i v_i^k + \sum_j c_j (w_j \cdot v)^k, \qquad
+          A \cdot v = \mathrm{diag}_{k-1}(d v) + \sum_j c_j (w_j \cdot v)\, w_j^{\otimes (k-1)},$$
 
-.. math:: \langle A, A' \rangle = \sum_i d_i A'_{i..i} + \sum_i d'_i (A_{i..i} - d_i)
-          + \sum_{jl} c_j c'_l (w_j \cdot w'_l)^k,
+$$\langle A, A' \rangle = \sum_i d_i A'_{i..i} + \sum_i d'_i (A_{i..i} - d_i)
+          + \sum_{jl} c_j c'_l (w_j \cdot w'_l)^k,$$
 
 in O(D R) and O(D R R'). Only `to_dense` forms D^k entries.
 """

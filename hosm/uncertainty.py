@@ -4,7 +4,7 @@ For x~ = x + sigma z, z ~ N(0, I), first- and second-order scores at x~ give the
 moments of x given x~ (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data
 Distribution by Denoising", NeurIPS 2021, equation 4, theorem 1 and section 4.3),
 
-.. math:: m = \tilde x + \sigma^2 s_1, \qquad C = \sigma^4 s_2 + \sigma^2 I,
+$$m = \tilde x + \sigma^2 s_1, \qquad C = \sigma^4 s_2 + \sigma^2 I,$$
 
 and N(m, C) is the Gaussian approximation of the posterior: exact where the data are Gaussian.
 With s2 = diag + low rank, so is C; its draws are m + U e + d^(1/2) e', with e and e'
