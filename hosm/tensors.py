@@ -29,6 +29,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hosm.operands import check_beside
+
 __all__ = ["DiagonalPlusCP"]
 
 
@@ -131,7 +133,8 @@ class DiagonalPlusCP:
         weights = self.weights * (v.unsqueeze(-2) @ self.factor).squeeze(-2)
         return DiagonalPlusCP(self.diag * v, self.factor, weights, self.order - 1)
 
-    def _check_order(self, other: DiagonalPlusCP) -> None:
+    def _check_beside(self, other: DiagonalPlusCP) -> None:
+        check_beside(self.diag, other.diag)
         if self.order != other.order:
             raise ValueError(f"the orders {self.order} and {other.order} differ; legal is one")
 
@@ -139,9 +142,9 @@ class DiagonalPlusCP:
         """Return the sum over all entries of A * B, shape (*), for B of the same order.
 
         Raises:
-            ValueError: the orders differ.
+            ValueError: the orders differ, or the shapes in a dimension that both have.
         """
-        self._check_order(other)
+        self._check_beside(other)
         powers = (self.factor.mT @ other.factor) ** self.order
         cp = (self.weights * (powers @ other.weights.unsqueeze(-1)).squeeze(-1)).sum(-1)
         mixed = self.diag * other.diagonal() + other.diag * (self.diagonal() - self.diag)
@@ -154,7 +157,7 @@ class DiagonalPlusCP:
     def __add__(self, other: object) -> DiagonalPlusCP:
         if not isinstance(other, DiagonalPlusCP):
             return NotImplemented
-        self._check_order(other)
+        self._check_beside(other)
         diag, parts = self.diag + other.diag, (self, other)
         factors = [part.factor.expand(*diag.shape, part.rank) for part in parts]
         weights = [part.weights.expand(*diag.shape[:-1], part.rank) for part in parts]

@@ -12,13 +12,13 @@ ALLOWED = {  # module -> what of ours it may import
         for name in (
             "checks",
             "networks",
-            "tensors",
             "checkpoints",
             "eigen",
             "operands",
         )
     },
     **{name: {"checks"} for name in ("noise", "laws", "unet", "ess", "proposals")},
+    "tensors": {"operands"},
     "finite_data": {"checks", "laws"},
     "distributions": {"checks", "laws", "finite_data"},
     "energies": {"checks", "laws", "distributions"},

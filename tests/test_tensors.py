@@ -216,3 +216,10 @@ def test_illegal_arguments_are_named():
         with pytest.raises(TypeError):
             act()
     assert repr(A) == "DiagonalPlusCP(diag=(2, 3), rank=1, order=3)"
+
+
+def test_tensors_that_would_broadcast_are_named():
+    one, many = (DiagonalPlusCP.from_diagonal(torch.ones(n, 3), 3) for n in (1, 4))
+    for operation in (lambda: one + many, lambda: many - one, lambda: many.inner(one)):
+        with pytest.raises(ValueError, match=r"\((1|4), 3\) and \((1|4), 3\)"):
+            operation()
