@@ -42,12 +42,12 @@ from hosm.noise import check_sigma, rademacher, standard_normal
 from hosm.operators import DiagonalPlusLowRank
 from hosm.targets import (
     Scale,
-    Scores,
     VarianceReduction,
     dsm_value,
     jacobian,
     moment,
     residual,
+    split,
     stencil,
 )
 
@@ -203,10 +203,7 @@ def joint_terms(
     whole = torch.cat(points)
     s1, s2 = _at(model, sigma)(whole)
     check_one_shape("(n, D)", x_noisy=whole, s1=s1)
-    parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
-    scores = [
-        Scores(first, DiagonalPlusLowRank(diag, factor, s2.signs)) for first, diag, factor in parts
-    ]
+    scores = split(s1, s2, size)
     first = dsm_value([point.s1 for point in scores], z, sigma, variance_reduction)
     expand = residual if target == "residual" else moment
     second = expand(scores, z, sigma, variance_reduction, diagonal)

@@ -137,7 +137,8 @@ class ScoreModel(nn.Module):
         if output.shape[1] != outputs_per_coordinate(self.rank):
             legal = f"{outputs_per_coordinate(self.rank)} at rank {self.rank}"
             raise ValueError(f"the second order has {output.shape[1]} outputs; legal is {legal}")
-        alpha, beta = output[:, 0], output[:, 1:].transpose(1, 2)
+        first, rest = output.split([1, self.rank], 1)  # whose gradient needs no zero fill
+        alpha, beta = first.squeeze(1), rest.transpose(1, 2)
         if self.parametrisation == "denoiser":
             prior = self.data_std**2 / (torch.as_tensor(sigma).to(alpha) ** 2 + self.data_std**2)
             if self.psd:
@@ -172,10 +173,19 @@ class ScoreModel(nn.Module):
         trunk = self._run(self.trunk, x_noisy, scale)
         first = self._first(x_noisy, trunk[:, 0], scale)
         if self.second is not None:
-            return first, self._second(self._run(self.second, x_noisy, scale), scale)
+            return first, self.second_order(x_noisy, sigma)
         if trunk.shape[1] > 1:
             return first, self._second(trunk[:, 1:], scale)
         return first, None
+
+    def second_order(
+        self, x_noisy: Tensor, sigma: float | Tensor | None = None
+    ) -> DiagonalPlusLowRank | None:
+        """Return s2 alone, without running a trunk that has no part in it; as in `forward`."""
+        if self.second is None:
+            return self(x_noisy, sigma)[1]
+        scale = self._scale(x_noisy, sigma)
+        return self._second(self._run(self.second, x_noisy, scale), scale)
 
     def at(self, sigma: float) -> "FixedScale":
         """Return the model at one noise scale, a callable of x_noisy alone.

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from hosm.noise import check_scales
 from hosm.objectives import TARGETS, VarianceReduction
 
-__all__ = ["Settings"]
+__all__ = ["WIDEST", "Settings"]
+
+WIDEST = 0.28  # the average of all steps alike has width 1 / sqrt(12) = .289
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +24,11 @@ class Settings:
         orthogonal_noise: make the noise of each global batch orthogonal.
         second_order_share: share of each batch that the second-order term is evaluated on.
         jvp_step: step of the difference for J v; None for exact forward mode.
-        learning_rate: of Adam in its first step; it decays to zero along a cosine.
+        learning_rate: of Adam in its first step; it decays linearly to zero.
         batch_size: size of the global batch, over all workers.
         max_steps: optimiser steps.
-        ema_decay: decay of the averaged weights; smaller in the first steps.
+        average_width: width of the window that weights are averaged over, as the standard
+            deviation of a step's weight over the number of steps so far; 0 for no average.
         clip_norm: bound on the gradient's norm; None for no bound.
         validate_every: steps between validations.
         patience: validations without improvement before the run stops; None for no early stop.
@@ -46,7 +49,7 @@ class Settings:
     learning_rate: float = 2e-3
     batch_size: int = 128
     max_steps: int = 4000
-    ema_decay: float = 0.999
+    average_width: float = 0.1
     clip_norm: float | None = None
     validate_every: int = 500
     patience: int | None = None
@@ -65,8 +68,8 @@ class Settings:
                 f"learning_rate must lie above 0 and gamma be finite and at least 0, got "
                 f"{self.learning_rate} and {self.gamma}"
             )
-        if not 0 <= self.ema_decay < 1:
-            raise ValueError(f"ema_decay must lie in [0, 1), got {self.ema_decay}")
+        if not 0 <= self.average_width <= WIDEST:
+            raise ValueError(f"average_width must lie in [0, {WIDEST}], got {self.average_width}")
         for name in ("batch_size", "max_steps", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -25,6 +25,7 @@ __all__ = [
     "jacobian",
     "moment",
     "residual",
+    "split",
     "stencil",
 ]
 
@@ -37,6 +38,18 @@ class Scores(NamedTuple):
 
     s1: Tensor
     s2: DiagonalPlusLowRank
+
+
+def split(s1: Tensor, s2: DiagonalPlusLowRank, size: int) -> list[Scores]:
+    """Return the scores on each point of the stencil, of those on all points in one batch.
+
+    Args:
+        s1: shape (k size, D), for the k points of the stencil one after another.
+        s2: operators at the same points.
+        size: samples n of the batch.
+    """
+    parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
+    return [Scores(s1, DiagonalPlusLowRank(diag, b, s2.signs)) for s1, diag, b in parts]
 
 
 def _column(sigma: Scale) -> Scale:

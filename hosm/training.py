@@ -1,8 +1,9 @@
 """Training: the plain PyTorch loop, which knows nothing of Ray.
 
 `fit` minimises the joint objective of Meng, Song, Li and Ermon (NeurIPS 2021, equation 12) with
-Adam, a cosine schedule, an exponential moving average (EMA) of the weights and early stopping
-on the validation DSM loss of the averaged weights. A distributed run changes it at three points
+Adam, a learning rate that falls linearly to zero (Defazio et al., "Optimal Linear Decay Learning
+Rate Schedules and Further Refinements", 2023), an average of the weights, and early stopping on
+the validation DSM loss of the averaged weights. A distributed run changes it at three points
 only: the shard of each global batch (`shard`), the module that averages gradients (`wrap`) and
 the mean of the validation metrics over workers (`reduce`).
 
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
@@ -92,12 +94,14 @@ def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
 class Progress:
     """What `fit` reports at each validation.
 
-    `metrics` are means over all workers; `state` returns everything that a resumed run needs.
+    `metrics` are means over all workers; `state` returns everything that a resumed run needs,
+    `weights` the averaged weights as they are now.
     """
 
     step: int
     metrics: dict[str, float]
     state: Callable[[], dict[str, Any]]
+    weights: Callable[[], dict[str, Tensor]]
 
 
 @dataclass
@@ -125,19 +129,28 @@ def validate(objective: Any, x: Tensor, settings: Settings, shard: Shard) -> Ten
     return totals
 
 
-def _average(decay: float) -> Callable[..., None]:
-    """Return the EMA update; the decay grows from .1 so that the first steps are forgotten."""
+def _average(width: float) -> Callable[..., None]:
+    """Return the update of the averaged weights, whose window grows with the run.
+
+    Step i of t has a weight proportional to i^gamma, so that the average is of late steps at
+    whatever step it is taken: power function averaging, Karras et al., "Analyzing and Improving
+    the Training Dynamics of Diffusion Models", CVPR 2024, section 3.1.
+    """
+    if width == 0:
+        return lambda averaged, current, count: torch._foreach_copy_(averaged, current)
+    cubic = [1, 7, 16 - width**-2, 12 - width**-2]  # of gamma, from width^2 of that weight
+    gamma = float(np.roots(cubic).real.max())
 
     def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
-        early = (1 + int(count)) / (10 + int(count))
-        torch._foreach_lerp_(averaged, current, 1 - min(decay, early))
+        keep = (1 - 1 / (1 + int(count))) ** (gamma + 1)
+        torch._foreach_lerp_(averaged, current, 1 - keep)
 
     return update
 
 
 def _schedule(settings: Settings) -> Callable[[int], float]:
-    """Return step -> factor of the learning rate: half a cosine, from one to zero."""
-    return lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / settings.max_steps)))
+    """Return step -> factor of the learning rate: linear from one to zero."""
+    return lambda step: max(0.0, 1 - step / settings.max_steps)
 
 
 class _Run:
@@ -149,16 +162,19 @@ class _Run:
         self.settings, self.objective = settings, objective
         self.names: Any = objective.names
         self.weights: Any = objective.weights
-        self.averaged = AveragedModel(self.objective, multi_avg_fn=_average(settings.ema_decay))
+        self.averaged = AveragedModel(
+            self.objective, multi_avg_fn=_average(settings.average_width)
+        )
         self.wrapped = wrap(self.objective)
         trained = [p for p in objective.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(trained, settings.learning_rate, fused=True)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
         self.step, self.stale, self.finished = 0, 0, False
-        self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self._weights()}
+        self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}
         self.history: list[dict[str, float]] = []
 
-    def _weights(self) -> dict[str, Tensor]:
+    def averaged_weights(self) -> dict[str, Tensor]:
+        """Return a copy of the averaged weights of the model."""
         averaged: Any = self.averaged.module
         state = averaged.model.state_dict()
         return {name: value.detach().clone() for name, value in state.items()}
@@ -188,7 +204,7 @@ class _Run:
         patience, watched = self.settings.patience, f"validation_{self.names[0]}"
         better = metrics[watched] < self.best["metrics"].get(watched, math.inf)
         if better or patience is None:
-            self.best = {"step": self.step, "metrics": metrics, "weights": self._weights()}
+            self.best = {"step": self.step, "metrics": metrics, "weights": self.averaged_weights()}
         self.stale = 0 if better else self.stale + 1
         exhausted = patience is not None and self.stale >= patience
         self.finished = exhausted or self.step >= self.settings.max_steps
@@ -215,7 +231,7 @@ def fit(
     validation: Tensor,
     *,
     shard: Shard | None = None,
-    objective: Callable[[nn.Module, Settings], nn.Module] = JointObjective,
+    objective: Callable[[Any, Settings], nn.Module] = JointObjective,
     wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
     reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
     report: Callable[[Progress], None] = lambda progress: None,
@@ -260,7 +276,7 @@ def fit(
         names = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
         values = [*(running / count).tolist(), *(totals[:-1] / totals[-1]).tolist()]
         run.judge(dict(zip(names, values, strict=True)))
-        report(Progress(run.step, run.history[-1], run.state))
+        report(Progress(run.step, run.history[-1], run.state, run.averaged_weights))
         running.zero_()
     return TrainingResult(
         run.best["weights"], run.step, run.best["step"], run.best["metrics"], run.history

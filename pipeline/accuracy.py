@@ -17,7 +17,7 @@ def accuracy() -> None:
         rows = table.table1(trials)
         for name in params.sweep.datasets:
             data = datasets.load(PROJECT / "data" / "prepared" / name)
-            diagonal = params.sweep.models[name].get("rank") == 0
+            diagonal = params.sweep.diagonal(name)
             train = data.train[: params.accuracy.constant_points]
             test = data.test[: params.sweep.test_points]
             ranks = () if diagonal else params.sweep.ranks

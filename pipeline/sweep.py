@@ -1,4 +1,4 @@
-"""Stage `sweep`: Ray Tune over sigma x rank x target x seed, one tidy CSV."""
+"""Stage `sweep`: Ray Tune over sigma x rank x target x seed, in tidy CSVs."""
 
 import sys
 from typing import Any
@@ -9,7 +9,7 @@ from hosm.experiment.stage import open_stage, storage_path, write_csv
 
 
 def sweep() -> None:
-    """Write data/results/sweep/trials.csv, a row for each trial."""
+    """Write data/results/sweep: a row for each estimate in trials.csv, errors in curves.csv."""
     with open_stage("sweep") as (params, run, tracker):
         names = params.sweep.datasets
         data = {name: datasets.load(PROJECT / "data" / "prepared" / name) for name in names}
@@ -30,14 +30,16 @@ def sweep() -> None:
 
         def tell(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
             name = "-".join(str(value) for value in cell.values())
-            numbers = {key: metrics[key] for key in search.MEASURED if key in metrics}
-            tracker.finished_child(run, name, cell, numbers, {"stage": "trial"}, status)
+            numbers = {each: metrics[each] for each in search.MEASURED if each in metrics}
+            tags = {"stage": "trial"}
+            tracker.finished_child(run, name, cell, numbers, tags, status, f"{key}/{name}")
 
         with cluster.connect(params.cluster, echo=False):
-            trials = search.run_sweep(inputs, key, tell)
-        path = PROJECT / "data" / "results" / "sweep" / "trials.csv"
-        write_csv(trials, path)
-        run.log_artifact(path)
+            tables = search.run_sweep(inputs, key, tell)
+        for table, file in zip(tables, ("trials.csv", "curves.csv"), strict=True):
+            path = PROJECT / "data" / "results" / "sweep" / file
+            write_csv(table, path)
+            run.log_artifact(path)
 
 
 if __name__ == "__main__":

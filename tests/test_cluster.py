@@ -29,7 +29,7 @@ def spec(**changes):
         "learning_rate": 2e-3,
         "batch_size": 64,
         "max_steps": 60,
-        "ema_decay": 0.9,
+        "average_width": 0.1,
         "validate_every": 20,
     }
     return ModelParams(**{**base, **changes})

@@ -27,15 +27,26 @@ def test_the_file_is_legal_under_every_profile(tmp_path, profile):
     assert params.train["mnist5k"].rank == {"smoke": 4, "laptop": 20, "paper": 50}[profile]
 
 
-def test_grid_is_the_product_with_fixed_ranks_and_baselines_once():
-    sweep = load_params(FILE).sweep
-    grid = sweep.grid()
-    assert len({tuple(cell[key] for key in CELL) for cell in grid}) == len(grid)
-    trained = [cell for cell in grid if cell["target"] not in ("dsm", "dsm-vr")]
-    ranks = {name: {c["rank"] for c in trained if c["dataset"] == name} for name in sweep.datasets}
-    assert ranks == {"gaussian100": set(sweep.ranks), "logistic50": {0}}
+@pytest.mark.parametrize("profile", ["laptop", "paper"])
+def test_grid_fills_every_cell_of_table_1_once(tmp_path, profile):
+    sweep = load_params(write(tmp_path, lambda raw: raw.update(profile=profile))).sweep
+    cells = [cell for trial in sweep.grid() for cell in sweep.estimates(trial)]
+    assert len({tuple(cell[key] for key in CELL) for cell in cells}) == len(cells)
     per_seed = len(sweep.sigmas) * len(sweep.regimes) * len(sweep.seeds)
-    assert len(grid) == per_seed * (len(sweep.targets) * (len(sweep.ranks) + 1) + 4)
+    heads = {name: len(sweep.targets) * len(sweep.ranks_of(name)) for name in sweep.datasets}
+    joint = len(sweep.joint) * len(sweep.ranks)  # on gaussian100 alone
+    assert len(cells) == per_seed * (sum(heads.values()) + 2 * len(sweep.datasets) + joint)
+    ranks = {name: sweep.ranks_of(name) for name in sweep.datasets}
+    assert ranks.pop("gaussian100") == (15, 20, 30) and set(ranks.values()) == {(0,)}
+
+
+def test_a_cell_takes_what_its_data_set_says_of_its_kind():
+    sweep = load_params(FILE).sweep
+    cell = {"dataset": "gaussian100", "regime": "finite", "sigma": 0.1, "rank": 15, "seed": 3}
+    jacobian = sweep.model({**cell, "target": "jacobian"})
+    joint = sweep.model({**cell, "target": "joint-moment"})
+    assert (jacobian.batch_size, joint.batch_size) == (100, 200)
+    assert joint.target == "moment" and joint.regime == "finite" and joint.sigma == 0.1
 
 
 def test_a_plain_value_replaces_one_that_depends_on_the_profile(tmp_path):
@@ -71,6 +82,10 @@ def setter(*keys, value):
             r"unknown key .*lerning_rate; legal: .*learning_rate",
         ),
         (setter("trian", value={}), "unknown key trian; legal: .*train"),
+        (
+            setter("sweep", "logistic50", "first", "max_stepz", value=1),
+            "unknown key sweep.logistic50.max_stepz; legal: .*max_steps",
+        ),
         (
             setter("train", "ring6", "sigma", value=0.0),
             r"train.ring6.sigma = 0.0: .*greater than 0",

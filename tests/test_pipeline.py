@@ -66,7 +66,8 @@ def test_params_exist_and_include_the_profile(name):
 
 
 def test_the_swept_datasets_are_prepared():
-    assert set(PARAMS["sweep"]["datasets"]) <= set(GRAPH["prepare"]["foreach"])
+    swept = {name for names in PARAMS["sweep"]["datasets"].values() for name in names}
+    assert swept <= set(GRAPH["prepare"]["foreach"])
     assert set(GRAPH["train"]["foreach"]) == set(PARAMS["train"]) - {"common"}
 
 

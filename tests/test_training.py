@@ -184,6 +184,26 @@ def test_schedule_falls_from_one_to_zero():
     assert [factor(step) for step in (0, 20, 40)] == pytest.approx([1.0, 0.5, 0.0])
 
 
+@pytest.mark.parametrize("width", [0.05, 0.1, 0.2])
+def test_the_average_is_of_late_steps_with_the_width_asked_for(width):
+    steps = 2000
+    averaged, weights = [torch.zeros(steps, dtype=torch.float64)], torch.eye(steps).double()
+    update = training._average(width)
+    for step in range(steps):
+        update(averaged, [weights[step]], step)
+    share, time = averaged[0], torch.arange(1, steps + 1) / steps
+    assert float(share.sum()) == pytest.approx(1.0)
+    mean = (share * time).sum()
+    assert float((share * (time - mean).square()).sum().sqrt()) == pytest.approx(width, rel=0.01)
+    assert float(mean) > 0.7
+
+
+def test_no_average_is_the_last_step():
+    averaged = [torch.zeros(2)]
+    training._average(0.0)(averaged, [torch.ones(2)], 5)
+    assert torch.equal(averaged[0], torch.ones(2))
+
+
 def test_torn_checkpoint_is_refused(tmp_path):
     path = tmp_path / "state.pt"
     save_checkpoint({"step": 1}, path)
@@ -202,7 +222,7 @@ def test_torn_checkpoint_is_refused(tmp_path):
         ({"target": "best"}, "target must be one of"),
         ({"learning_rate": 0.0}, "got 0.0 and 1.0"),
         ({"gamma": -1.0}, "got 0.002 and -1.0"),
-        ({"ema_decay": 1.0}, "ema_decay"),
+        ({"average_width": 0.29}, r"average_width must lie in \[0, 0.28\], got 0.29"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"second_order_share": 0.0}, r"\(0, 1\], got 0.0"),
     ],

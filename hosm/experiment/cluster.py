@@ -13,7 +13,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,7 @@ def _worker(config: dict[str, Any]) -> dict[str, Any] | None:
         with latest.as_directory() as folder:
             state = load_checkpoint(Path(folder) / "state.pt")
     logger = RunLogger(*config["tracking"])
-    task = TrainingTask(task.name, task.spec, task.shape, task.data_std, train, validation)
+    task = replace(task, train=train, validation=validation)
     result = train_here(
         task,
         device=device,
@@ -207,13 +207,14 @@ def train_on_cluster(
         StageError: training failed.
     """
     train, validation = ray.put(task.train), ray.put(task.validation)
-    digest = hashlib.sha256(task.train.tobytes() + task.validation.tobytes()).hexdigest()
-    name = f"{task.name}-{key_of(__version__, task.spec.model_dump(), params.workers, digest)}"
-    slim = TrainingTask(task.name, task.spec, task.shape, task.data_std, None, None)
+    arrays = [task.train, task.validation, *(task.first or {}).values()]
+    digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    parts = (__version__, task.spec.model_dump(), task.ranks, params.workers, digest)
+    name = f"{task.name}-{key_of(*parts)}"
     trainer = TorchTrainer(
         _worker,  # type: ignore[arg-type]
         train_loop_config={
-            "task": slim,
+            "task": replace(task, train=None, validation=None),
             "train": train,
             "validation": validation,
             "threads": params.cpus_per_worker,

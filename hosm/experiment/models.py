@@ -22,13 +22,13 @@ from hosm.experiment.params import Backbone, ModelParams, check_rank
 from hosm.networks import MLP, parameter_count
 from hosm.scores import ScoreModel, outputs_per_coordinate
 
-__all__ = ["build_backbone", "build_model", "load_model", "save_model"]
+__all__ = ["build_backbone", "build_heads", "build_model", "load_model", "save_model"]
 
 
 def build_backbone(spec: Backbone, shape: Sequence[int], outputs: int, width: int) -> nn.Module:
     """Build one backbone for samples of a shape: (D,) or (channels, height, width)."""
     if spec.kind == "mlp":
-        return MLP(math.prod(shape), outputs, width, spec.depth)
+        return MLP(math.prod(shape), outputs, width, spec.depth, skip=spec.skip)
     if len(shape) != 3:
         raise ValueError(f"a unet needs samples (channels, height, width), got {tuple(shape)}")
     unet = importlib.import_module("hosm.unet")  # its library takes seconds to import
@@ -64,6 +64,40 @@ def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> Sco
         psd=spec.psd,
         data_std=data_std,
     )
+
+
+def build_heads(
+    spec: ModelParams,
+    shape: Sequence[int],
+    data_std: float,
+    ranks: Sequence[int],
+    weights: dict[str, Any],
+) -> nn.ModuleDict:
+    """Build untrained heads of several ranks on one learned s1; names are ranks as text.
+
+    Heads as wide as s1's own network begin as its hidden layers, which already tell the modes of
+    the data apart.
+
+    Args:
+        spec: settings of the heads.
+        shape: shape of a sample, (D,).
+        data_std: standard deviation of the clean data.
+        ranks: of each head; 0 for a diagonal one.
+        weights: of the first-order model, tensors or arrays.
+    """
+    plain = spec.backbone.model_copy(update={"skip": False, "shared": False})
+    first = spec.model_copy(update={"target": "dsm"})
+    trunk = build_model(first, shape, data_std)
+    trunk.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
+    models = {}
+    for rank in ranks:
+        own = spec.model_copy(update={"backbone": plain, "rank": rank})
+        models[str(rank)] = model = build_model(own, shape, data_std)
+        model.trunk = trunk.trunk
+        if plain.kind == "mlp" and plain.second_width in (0, plain.width):
+            hidden = trunk.trunk.layers[:-1].state_dict()  # type: ignore[index, union-attr]
+            model.second.layers[:-1].load_state_dict(hidden)  # type: ignore[index, union-attr]
+    return nn.ModuleDict(models)
 
 
 def save_model(

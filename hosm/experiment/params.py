@@ -5,191 +5,48 @@ A value written as a mapping over the profiles {smoke, laptop, paper} depends on
 end in one line that names the value and the legal ones.
 """
 
-import os
-from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
+
+from hosm.experiment.sections import (
+    CELL,
+    AccuracyParams,
+    Backbone,
+    ClusterParams,
+    Frozen,
+    MixingParams,
+    ModelParams,
+    PrepareParams,
+    SettingsError,
+    SpeedParams,
+    SweepParams,
+    UncertaintyParams,
+)
 
 __all__ = [
+    "CELL",
     "AccuracyParams",
     "Backbone",
     "ClusterParams",
+    "MixingParams",
     "ModelParams",
     "Params",
     "SettingsError",
+    "SpeedParams",
     "SweepParams",
+    "UncertaintyParams",
+    "check_rank",
     "load_params",
 ]
 
 Profile = Literal["smoke", "laptop", "paper"]
 PROFILES = ("smoke", "laptop", "paper")
-Regime = Literal["streaming", "finite"]
-TargetName = Literal["jacobian", "residual", "moment", "dsm", "dsm-vr"]
 
 
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
-CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
-
-
-class SettingsError(ValueError):
-    """A setting in params.yaml is not legal."""
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ClusterParams(_Frozen):
-    """Where Ray runs, and how many workers a training run has."""
-
-    workers: Count
-    use_gpu: bool
-    backend: Literal["auto", "gloo", "nccl"]
-    cpus_per_worker: int = Field(ge=1)
-    local_cpus: int = Field(ge=1)
-    object_store_mb: int = Field(ge=80)
-    max_failures: int = Field(ge=0)
-
-    @model_validator(mode="after")
-    def _fits(self) -> "ClusterParams":
-        needed, here = self.workers * self.cpus_per_worker, self.local_cpus
-        if "RAY_ADDRESS" not in os.environ and needed > here:
-            raise ValueError(
-                f"{self.workers} workers need {needed} CPUs, but local_cpus is {here}; "
-                "legal: workers x cpus_per_worker <= local_cpus"
-            )
-        return self
-
-
-class PrepareParams(_Frozen):
-    """Sizes of the splits."""
-
-    seed: int
-    train_points: Count
-    validation_points: Count
-    test_points: Count
-    folder: str
-
-
-class Backbone(_Frozen):
-    """The network behind a score model."""
-
-    kind: Literal["mlp", "unet"]
-    shared: bool
-    width: int = Field(default=128, ge=1)
-    second_width: int = Field(default=0, ge=0)
-    depth: int = Field(default=3, ge=2)
-    channels: tuple[int, int, int] = (16, 32, 32)
-
-
-class ModelParams(_Frozen):
-    """One model and its training."""
-
-    backbone: Backbone
-    sigma: float = Field(gt=0)
-    rank: int = Field(ge=0)
-    psd: bool = False
-    target: TargetName = "jacobian"
-    variance_reduction: Literal["antithetic", "control", "none"] = "antithetic"
-    gamma: float = Field(default=1.0, ge=0)
-    second_order_share: float = Field(default=1.0, gt=0, le=1)
-    jvp_step: float = Field(default=0.0, ge=0)
-    regime: Regime = "streaming"
-    learning_rate: float = Field(gt=0)
-    batch_size: int = Field(ge=1)
-    max_steps: int = Field(ge=1)
-    ema_decay: float = Field(ge=0, lt=1)
-    clip_norm: float = Field(default=0.0, ge=0)
-    validate_every: int = Field(ge=1)
-    patience: int = Field(default=0, ge=0)
-    seed: int = 0
-
-    @property
-    def first_order(self) -> bool:
-        """Whether the model learns s1 alone."""
-        return self.target in ("dsm", "dsm-vr")
-
-
-class SweepParams(_Frozen):
-    """The grid of Table 1 and how each of its trials trains."""
-
-    datasets: tuple[str, ...] = Field(min_length=1)
-    sigmas: tuple[Positive, ...] = Field(min_length=1)
-    ranks: tuple[Count, ...] = Field(min_length=1)
-    targets: tuple[Literal["jacobian", "residual", "moment"], ...]
-    baselines: tuple[Literal["dsm", "dsm-vr"], ...]
-    regimes: tuple[Regime, ...] = Field(min_length=1)
-    seeds: tuple[int, ...] = Field(min_length=1)
-    workers_per_trial: int = Field(ge=1)
-    cpus_per_worker: int = Field(ge=1)
-    max_concurrent: int = Field(ge=0)
-    test_points: int = Field(ge=1)
-    models: dict[str, dict[str, Any]]
-
-    def grid(self) -> list[dict[str, Any]]:
-        """Return the cells of the sweep: dataset, regime, sigma, target, rank, seed."""
-        cells: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for dataset, regime, sigma, seed in product(
-            self.datasets, self.regimes, self.sigmas, self.seeds
-        ):
-            fixed = self.models[dataset].get("rank")
-            ranks = self.ranks if fixed is None else (fixed,)
-            kinds = [(target, rank) for target in self.targets for rank in ranks]
-            for target, rank in [*kinds, *((target, 0) for target in self.baselines)]:
-                cell = (dataset, regime, sigma, target, rank, seed)
-                cells[cell] = dict(zip(CELL, cell, strict=True))
-        return list(cells.values())
-
-    def model(self, cell: dict[str, Any]) -> ModelParams:
-        """Return the settings of the trial at a cell of the grid."""
-        chosen = {key: value for key, value in cell.items() if key != "dataset"}
-        return ModelParams(**{**self.models[cell["dataset"]], **chosen})
-
-
-class AccuracyParams(_Frozen):
-    """Table 1 made from the sweep."""
-
-    constant_points: Count
-
-
-class SpeedParams(_Frozen):
-    """Table 2: what is timed, and how often."""
-
-    batch: int = Field(ge=1)
-    ranks: tuple[Count, ...] = Field(min_length=1)
-    repeats: int = Field(ge=1)
-    threads: int = Field(ge=1)
-    loop_rows: int = Field(ge=1)
-
-
-class MixingParams(_Frozen):
-    """Table 3: chains, and the step sizes that tuning tries."""
-
-    chains: int = Field(ge=2)
-    burn_in: int = Field(ge=0)
-    steps: int = Field(ge=10)
-    tuning_steps: int = Field(ge=10)
-    bias_bound: float = Field(gt=0, le=1)
-    langevin_steps: tuple[Positive, ...] = Field(min_length=1)
-    ozaki_steps: tuple[Positive, ...] = Field(min_length=1)
-    guard: Literal["none", "floor", "abs", "langevin"]
-    seed: int
-
-
-class UncertaintyParams(_Frozen):
-    """Figures 3 and 4: how many digits, noise draws and directions."""
-
-    images: int = Field(ge=1)
-    draws: int = Field(ge=1)
-    directions: int = Field(ge=1)
-    seed: int
-
-
-class Params(_Frozen):
+class Params(Frozen):
     """All of params.yaml under one profile."""
 
     profile: Profile
@@ -244,21 +101,23 @@ def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _legal_keys(location: tuple[Any, ...]) -> str:
+def _legal_keys(model: Any, location: tuple[Any, ...]) -> str:  # noqa: ANN401
     """Return the keys that are legal where an unknown one stands."""
-    model: Any = Params
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         model = annotation if hasattr(annotation, "model_fields") else ModelParams
     return ", ".join(sorted(model.model_fields))
 
 
-def _explain(error: ValidationError) -> str:
-    """Return one problem, a misspelt key before the missing one, as a line with what is legal."""
+def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> str:
+    """Return one problem, a misspelt key before the missing one, as a line with what is legal.
+
+    `model` is what was to be made, from what stands at `where` in the file.
+    """
     first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    name = ".".join(map(str, first["loc"]))
+    name = where + ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return f"params.yaml: unknown key {name}; legal: {_legal_keys(first['loc'])}"
+        return f"params.yaml: unknown key {name}; legal: {_legal_keys(model, first['loc'])}"
     if first["type"] == "missing":
         return f"params.yaml: {name} is missing"
     return f"params.yaml: {name} = {first['input']!r}: {first['msg']}"
@@ -283,11 +142,15 @@ def load_params(path: Path) -> Params:
         raise SettingsError(f"profile = {profile!r}; legal: {', '.join(PROFILES)}")
     try:
         params = Params(**_arranged(_at_profile(raw, profile)))
-        for cell in params.sweep.grid():
-            params.sweep.model(cell)
-        return params
     except ValidationError as error:
-        raise SettingsError(_explain(error)) from error
+        raise SettingsError(_explain(error, Params)) from error
+    for cell in (cell for trial in params.sweep.grid() for cell in params.sweep.estimates(trial)):
+        try:
+            params.sweep.model(cell)
+        except ValidationError as error:
+            where = f"sweep.{cell['dataset']}."
+            raise SettingsError(_explain(error, ModelParams, where)) from error
+    return params
 
 
 def check_rank(rank: int, dimension: int) -> None:

@@ -1,14 +1,13 @@
 """Ray Tune over the grid of Table 1; the only importer of ray.tune.
 
-A trial is one cell: data set, regime, sigma, target, rank, seed. With one worker it trains in
-place; with more it launches Ray Train, and holds no CPU itself. The run's name is the hash of
-settings and data, so that a stage started again continues the unfinished sweep.
+A trial is one cell of the grid (see `hosm.experiment.trial`). With one worker it trains in place;
+with more it launches Ray Train, and holds no CPU itself. The run's name is the hash of settings
+and data, so that a stage started again continues the unfinished sweep.
 """
 
+import json
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,18 @@ import torch
 from ray import tune
 
 from hosm.checkpoints import load_checkpoint, save_checkpoint
-from hosm.experiment.accuracy import model_errors
 from hosm.experiment.cluster import last_line, train_on_cluster
-from hosm.experiment.models import build_model
-from hosm.experiment.params import CELL, ClusterParams, SweepParams
+from hosm.experiment.params import CELL
 from hosm.experiment.process import StageError
-from hosm.experiment.tasks import TrainingTask, train_here
-from hosm.training import Progress, TrainingResult
+from hosm.experiment.tasks import train_here
+from hosm.experiment.trial import SweepInputs, Train, run_trial, task_of
 
 __all__ = ["SweepInputs", "run_sweep"]
 
 MEASURED = (
     "s2_error",
     "autodiff_error",
+    "hutchinson_error",
     "s1_error",
     "validation_dsm",
     "validation_second",
@@ -41,59 +39,39 @@ MEASURED = (
 HEAD = "node:__internal_head__"
 
 
-@dataclass(frozen=True)
-class SweepInputs:
-    """What the trials share: arrays by data set, settings, and where checkpoints go."""
-
-    arrays: dict[str, dict[str, Any]]  # data set -> train, validation, test, std
-    sweep: SweepParams
-    cluster: ClusterParams
-    storage: str
-
-
-def _task(inputs: SweepInputs, cell: dict[str, Any]) -> TrainingTask:
-    arrays = inputs.arrays[cell["dataset"]]
-    train, validation = arrays["train"], arrays["validation"]
-    shape, spec = (train.shape[1],), inputs.sweep.model(cell)
-    return TrainingTask(cell["dataset"], spec, shape, arrays["std"], train, validation)
-
-
-def _report(progress: Progress) -> None:
-    """Hand a trial's progress and checkpoint to Ray Tune."""
+def _keep(state: dict[str, Any]) -> None:
+    """Hand a trial's state to Ray Tune."""
     with tempfile.TemporaryDirectory() as folder:
-        save_checkpoint(progress.state(), Path(folder) / "state.pt")
-        tune.report(progress.metrics, checkpoint=tune.Checkpoint.from_directory(folder))
+        save_checkpoint(state, Path(folder) / "state.pt")
+        kept = tune.Checkpoint.from_directory(folder)
+        tune.report({"fits": len(state["done"])}, checkpoint=kept)
 
 
-def _train_in_place(task: TrainingTask, threads: int) -> TrainingResult:
-    torch.set_num_threads(threads)
-    latest, state = tune.get_checkpoint(), None
-    if latest is not None:
-        with latest.as_directory() as folder:
-            state = load_checkpoint(Path(folder) / "state.pt")
-    return train_here(task, report=_report, state=state)
+def _kept() -> dict[str, Any] | None:
+    """Return the state that an interrupted trial left."""
+    latest = tune.get_checkpoint()
+    if latest is None:
+        return None
+    with latest.as_directory() as folder:
+        return load_checkpoint(Path(folder) / "state.pt")
+
+
+def _trainer(inputs: SweepInputs) -> Train:
+    """Return what trains a task: the plain loop in place, or Ray Train with several workers."""
+    workers, cpus = inputs.sweep.workers_per_trial, inputs.sweep.cpus_per_worker
+    if workers == 1:
+        torch.set_num_threads(cpus)
+        return lambda task, report, state: train_here(task, report=report, state=state)
+    changed = {"workers": workers, "cpus_per_worker": cpus}
+    cluster = inputs.cluster.model_copy(update=changed)
+    return lambda task, report, state: train_on_cluster(task, cluster, inputs.storage)
 
 
 def _trial(config: dict[str, Any], inputs: SweepInputs) -> None:
-    """Train one cell and report its errors on the test points."""
-    cell, started = config["cell"], time.perf_counter()
-    task = _task(inputs, cell)
-    workers = inputs.sweep.workers_per_trial
-    if workers == 1:
-        result = _train_in_place(task, inputs.sweep.cpus_per_worker)
-    else:
-        cluster = inputs.cluster.model_copy(
-            update={"workers": workers, "cpus_per_worker": inputs.sweep.cpus_per_worker}
-        )
-        result = train_on_cluster(task, cluster, inputs.storage)
-    seconds = time.perf_counter() - started
-    model = build_model(task.spec, task.shape, task.data_std)
-    model.load_state_dict(result.weights)
-    diagonal = inputs.sweep.models[cell["dataset"]].get("rank") == 0
-    test = inputs.arrays[cell["dataset"]]["test"][: inputs.sweep.test_points]
-    errors = model_errors(model.eval(), cell["dataset"], test, diagonal)
-    last = {**result.metrics, **errors, "steps": result.step, "best_step": result.best_step}
-    tune.report({**last, "seconds": seconds, "done_training": 1})
+    """Carry out one trial; its tables travel as text, which every logger of Ray can hold."""
+    rows, curves = run_trial(inputs, config["cell"], _trainer(inputs), _keep, _kept())
+    tables = {"rows": json.dumps(rows), "curves": json.dumps(curves)}
+    tune.report({**tables, "done_training": 1})
 
 
 def _concurrency(inputs: SweepInputs) -> int:
@@ -159,50 +137,71 @@ def _name(cell: dict[str, Any]) -> str:
     return " ".join([cell["dataset"], *(f"{key} {cell[key]}" for key in CELL[1:])])
 
 
-def _shown(metrics: dict[str, Any]) -> str:
-    """Return the errors and the time of a trial in words."""
-    names = ("s2_error", "autodiff_error", "seconds")
-    return "  ".join(f"{name} {metrics[name]:.3g}" for name in names if name in metrics)
+def _shown(rows: list[dict[str, Any]]) -> str:
+    """Return the errors of a trial in words: of autodiff, then of each s2, and the seconds."""
+    if not rows:
+        return ""
+    words = [f"autodiff {rows[0]['autodiff_error']:.3g}"]
+    for row in rows:
+        if "s2_error" in row:
+            words.append(f"{row['target']} r{row['rank']} {row['s2_error']:.4g}")
+    return f"{', '.join(words)} (s1 after {rows[0]['seconds']:.0f} s)"
+
+
+def _rows(metrics: dict[str, Any], table: str) -> list[dict[str, Any]]:
+    """Return a table of a finished trial; nothing of one that failed."""
+    return json.loads(metrics[table]) if "done_training" in metrics else []
 
 
 def run_sweep(
     inputs: SweepInputs,
     name: str,
     tell: Callable[[dict[str, Any], dict[str, Any], str], None],
-) -> pd.DataFrame:
-    """Run every trial of the grid and return one row for each.
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run every trial of the grid; return a row for each estimate, and the learning curves.
 
     Args:
         inputs: data and settings.
         name: the sweep's key; an unfinished sweep of that name is continued.
-        tell: called with (cell, metrics, status) once for each trial of the sweep.
+        tell: called with (cell, metrics, status) once for each estimate of the sweep.
 
     Raises:
         StageError: a trial failed; the others have run, and a restart tries the failed ones again.
     """
-    total, ended = len([_task(inputs, cell) for cell in inputs.sweep.grid()]), []
+    grid, ended = inputs.sweep.grid(), []
+    for cell in grid:  # a rank that the data cannot have is an error before anything runs
+        task_of(inputs, cell, {})
 
     def listen(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
-        words = f"{_name(cell)}: {status.lower()}  {_shown(metrics)}"
-        print(f"[{len(ended)}/{total}] {words}", flush=True)
-        tell(cell, metrics, status)
+        rows = _rows(metrics, "rows")
+        print(
+            f"[{len(ended)}/{len(grid)}] {_name(cell)}: {status.lower()}  {_shown(rows)}",
+            flush=True,
+        )
+        estimates = inputs.sweep.estimates(cell)
+        for estimate, row in zip(estimates, rows or [{}] * len(estimates), strict=True):
+            tell(estimate, row, status)
 
     _Announce.listener = listen
     try:
         results = _tuner(inputs, name).fit()
     finally:
         _Announce.listener = None
-    rows, failed = [], []
+    rows, curves, failed = [], [], []
     for result in (results[i] for i in range(len(results))):
         cell, metrics = (result.config or {})["cell"], result.metrics or {}
         complete = result.error is None and "done_training" in metrics
         if cell not in ended:  # finished before a restart
             listen(cell, metrics, "FINISHED" if complete else "FAILED")
-        if complete:
-            rows.append({**cell, **{key: metrics[key] for key in MEASURED if key in metrics}})
-        else:
+        rows += _rows(metrics, "rows") if complete else []
+        curves += _rows(metrics, "curves") if complete else []
+        if not complete:
             failed.append(f"{_name(cell)} ({last_line(result.error)})")
-    if failed or len(rows) != total:
-        raise StageError(f"{total - len(rows)} of {total} trials failed: {'; '.join(failed)}")
-    return pd.DataFrame(rows).sort_values(list(CELL)).reset_index(drop=True)
+    if failed or len(results) != len(grid):
+        raise StageError(f"{len(failed)} of {len(grid)} trials failed: {'; '.join(failed)}")
+    tables = (
+        pd.DataFrame(table).sort_values(list(CELL), kind="stable") for table in (rows, curves)
+    )
+    first, second = (table.reset_index(drop=True) for table in tables)
+    return first, second

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from hosm.batches import Shard
 from hosm.experiment.datasets import DataSet, law
-from hosm.experiment.models import build_model
+from hosm.experiment.models import build_heads, build_model
 from hosm.experiment.params import ModelParams, check_rank
-from hosm.training import Progress, Settings, TrainingResult, fit
+from hosm.heads import HeadsObjective
+from hosm.training import JointObjective, Progress, Settings, TrainingResult, fit
 
 __all__ = ["TrainingTask", "train_here", "training_settings"]
 
@@ -24,7 +25,8 @@ class TrainingTask:
 
     `name` is the data set, `shape` a sample's shape; `train` and `validation` are arrays or
     references to them. In the streaming regime each epoch draws as many fresh points of the law
-    `name` as `train` has.
+    `name` as `train` has. With `first`, the weights of a learned s1 as arrays, the run trains
+    heads of the `ranks` on it.
     """
 
     name: str
@@ -33,14 +35,24 @@ class TrainingTask:
     data_std: float
     train: Any
     validation: Any
+    ranks: tuple[int, ...] = ()
+    first: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        check_rank(self.spec.rank, math.prod(self.shape))
+        for rank in (self.spec.rank, *self.ranks):
+            check_rank(rank, math.prod(self.shape))
 
     @classmethod
     def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
         """Return the task of training `spec` on a data set."""
         return cls(data.name, spec, tuple(shape), std, data.train, data.validation)
+
+    def build(self) -> nn.Module:
+        """Return the untrained model: a score model, or heads by their ranks."""
+        options = (self.spec, self.shape, self.data_std)
+        if self.first is None:
+            return build_model(*options)
+        return build_heads(*options, self.ranks, self.first)
 
 
 def training_settings(spec: ModelParams) -> Settings:
@@ -52,12 +64,13 @@ def training_settings(spec: ModelParams) -> Settings:
         diagonal=spec.rank == 0,
         variance_reduction=None if spec.target == "dsm" else reduction,
         gamma=spec.gamma,
+        orthogonal_noise=spec.orthogonal_noise,
         second_order_share=spec.second_order_share,
         jvp_step=spec.jvp_step or None,
         learning_rate=spec.learning_rate,
         batch_size=spec.batch_size,
         max_steps=spec.max_steps,
-        ema_decay=spec.ema_decay,
+        average_width=spec.average_width,
         clip_norm=spec.clip_norm or None,
         validate_every=spec.validate_every,
         patience=(spec.patience or None) if spec.regime == "finite" else None,
@@ -92,12 +105,12 @@ def train_here(
     """Train a task in this process; the options are those of `training.fit`."""
     device = device or torch.device("cpu")
     train, validation = (torch.tensor(part).to(device) for part in (task.train, task.validation))
-    model = build_model(task.spec, task.shape, task.data_std).to(device)
     return fit(
-        model,
+        task.build().to(device),
         training_settings(task.spec),
         _points(task, train),
         validation,
+        objective=JointObjective if task.first is None else HeadsObjective,
         shard=shard,
         wrap=wrap,
         reduce=reduce,

@@ -131,7 +131,7 @@ def _spec(backbone: Backbone, rank: int, first_order: bool) -> ModelParams:
         learning_rate=1e-3,
         batch_size=1,
         max_steps=1,
-        ema_decay=0.0,
+        average_width=0.0,
         validate_every=1,
     )
 

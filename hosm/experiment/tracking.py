@@ -194,14 +194,6 @@ class RunLogger:
             raise FileNotFoundError(f"{path} does not exist, so it cannot be logged")
         self._do(lambda client, run_id: client.log_artifact(run_id, str(path), folder))
 
-    def log_text(self, text: str, file: str) -> None:
-        """Store a text as the artifact `file`."""
-        self._do(lambda client, run_id: client.log_text(run_id, text, file))
-
-    def log_figure(self, figure: Any, file: str) -> None:  # noqa: ANN401
-        """Store a Matplotlib figure as the artifact `file`."""
-        self._do(lambda client, run_id: client.log_figure(run_id, figure, file))
-
     def _end(self, status: str) -> None:
         self._do(lambda client, run_id: client.set_terminated(run_id, status))
 
@@ -213,10 +205,7 @@ class RunLogger:
 
 @dataclass(frozen=True)
 class Tracker:
-    """An experiment in a store; one that does nothing if `uri` or `experiment_id` is None.
-
-    `uri` is absolute: workers pass it, and a run's id, to `RunLogger`.
-    """
+    """An experiment in a store, or nothing without one; workers pass its absolute `uri` on."""
 
     uri: str | None
     experiment_id: str | None
@@ -260,8 +249,12 @@ class Tracker:
         metrics: Mapping[str, Any],
         tags: Mapping[str, Any] | None = None,
         status: str = "FINISHED",
+        key: str | None = None,
     ) -> str | None:
         """Log a run that has ended elsewhere, such as a trial of a search, and return its id.
+
+        A finished run of the same key is not logged again but moved below `parent`: a search
+        that is started again tells of all its trials.
 
         Args:
             parent: the run that it is shown under, or the id of that run.
@@ -270,6 +263,7 @@ class Tracker:
             metrics: its last metrics.
             tags: its tags.
             status: how it ended: FINISHED, FAILED or KILLED.
+            key: what the run is known by, as a tag.
 
         Raises:
             ValueError: the status is not legal.
@@ -277,11 +271,21 @@ class Tracker:
         if status not in STATUSES:
             raise ValueError(f"status is {status!r}; legal: {', '.join(STATUSES)}")
         above = parent.run_id if isinstance(parent, RunLogger) else parent
-        with self.run(name, params, tags, above) as run:
+        if known := self._known(key):
+            RunLogger(self.uri, known).set_tags({"mlflow.parentRunId": above})
+            return known
+        with self.run(name, params, {**(tags or {}), "key": key}, above) as run:
             run.log_metrics(metrics)
         if status != "FINISHED":
             run._end(status)
         return run.run_id
+
+    def _known(self, key: str | None) -> str | None:
+        """Return the id of the finished run of a key."""
+        place, wanted = [str(self.experiment_id)], f"tags.key = '{key}' and status = 'FINISHED'"
+        search = lambda: _client(str(self.uri)).search_runs(place, wanted)  # noqa: E731
+        found = _attempt(self.uri, search) if key else None
+        return found[0].info.run_id if found else None
 
     def _start(self, name: str, tags: Mapping[str, Any]) -> RunLogger:
         uri, experiment, labels = self.uri, self.experiment_id, texts(tags, TAG)

@@ -1,0 +1,219 @@
+"""The sections of params.yaml as frozen models: types, ranges, defaults, the sweep's grid."""
+
+import os
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = [
+    "CELL",
+    "AccuracyParams",
+    "Backbone",
+    "ClusterParams",
+    "Frozen",
+    "MixingParams",
+    "ModelParams",
+    "PrepareParams",
+    "SettingsError",
+    "SpeedParams",
+    "SweepParams",
+    "UncertaintyParams",
+]
+
+Regime = Literal["streaming", "finite"]
+TargetName = Literal["jacobian", "residual", "moment", "dsm", "dsm-vr"]
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+SecondOrder = Literal["jacobian", "residual", "moment"]
+KINDS = ("first", "jacobian", "residual", "moment", "joint")
+CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
+
+
+class SettingsError(ValueError):
+    """A setting in params.yaml is not legal."""
+
+
+class Frozen(BaseModel):
+    """A section whose keys and values are checked and cannot change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ClusterParams(Frozen):
+    """Where Ray runs, and how many workers a training run has."""
+
+    workers: Count
+    use_gpu: bool
+    backend: Literal["auto", "gloo", "nccl"]
+    cpus_per_worker: int = Field(ge=1)
+    local_cpus: int = Field(ge=1)
+    object_store_mb: int = Field(ge=80)
+    max_failures: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ClusterParams":
+        needed, here = self.workers * self.cpus_per_worker, self.local_cpus
+        if "RAY_ADDRESS" not in os.environ and needed > here:
+            raise ValueError(
+                f"{self.workers} workers need {needed} CPUs, but local_cpus is {here}; "
+                "legal: workers x cpus_per_worker <= local_cpus"
+            )
+        return self
+
+
+class PrepareParams(Frozen):
+    """Sizes of the splits."""
+
+    seed: int
+    train_points: Count
+    validation_points: Count
+    test_points: Count
+    folder: str
+
+
+class Backbone(Frozen):
+    """The network behind a score model."""
+
+    kind: Literal["mlp", "unet"]
+    shared: bool
+    width: int = Field(default=128, ge=1)
+    second_width: int = Field(default=0, ge=0)
+    depth: int = Field(default=3, ge=2)
+    skip: bool = False
+    channels: tuple[int, int, int] = (16, 32, 32)
+
+
+class ModelParams(Frozen):
+    """One model and its training."""
+
+    backbone: Backbone
+    sigma: float = Field(gt=0)
+    rank: int = Field(ge=0)
+    psd: bool = False
+    target: TargetName = "jacobian"
+    variance_reduction: Literal["antithetic", "control", "none"] = "antithetic"
+    gamma: float = Field(default=1.0, ge=0)
+    second_order_share: float = Field(default=1.0, gt=0, le=1)
+    jvp_step: float = Field(default=0.0, ge=0)
+    orthogonal_noise: bool = False
+    regime: Regime = "streaming"
+    learning_rate: float = Field(gt=0)
+    batch_size: int = Field(ge=1)
+    max_steps: int = Field(ge=1)
+    average_width: float = Field(ge=0, le=0.28)  # as hosm.settings
+    clip_norm: float = Field(default=0.0, ge=0)
+    validate_every: int = Field(ge=1)
+    patience: int = Field(default=0, ge=0)
+    seed: int = 0
+
+    @property
+    def first_order(self) -> bool:
+        """Whether the model learns s1 alone."""
+        return self.target in ("dsm", "dsm-vr")
+
+
+class SweepParams(Frozen):
+    """The grid of Table 1 and how each of its models trains.
+
+    A data set's settings hold, beside those of every model, what differs for one kind of them:
+    under `first` for s1 alone, under `jacobian`, `residual` or `moment` for heads on a frozen s1,
+    under `joint` for s1 and s2 trained together, which a data set without it is spared.
+    """
+
+    datasets: tuple[str, ...] = Field(min_length=1)
+    sigmas: tuple[Positive, ...] = Field(min_length=1)
+    ranks: tuple[Count, ...] = Field(min_length=1)
+    targets: tuple[SecondOrder, ...]
+    joint: tuple[SecondOrder, ...]
+    baselines: tuple[Literal["dsm"], ...]
+    regimes: tuple[Regime, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = Field(min_length=1)
+    workers_per_trial: int = Field(ge=1)
+    cpus_per_worker: int = Field(ge=1)
+    max_concurrent: int = Field(ge=0)
+    test_points: int = Field(ge=1)
+    models: dict[str, dict[str, Any]]
+
+    def diagonal(self, dataset: str) -> bool:
+        """Whether the second-order models of a data set are diagonal."""
+        return self.ranks_of(dataset) == (0,)
+
+    def ranks_of(self, dataset: str) -> tuple[int, ...]:
+        """Return the ranks of a data set's models: `ranks`, unless its settings fix one."""
+        fixed = self.models[dataset].get("rank")
+        return self.ranks if fixed is None else (fixed,)
+
+    def grid(self) -> list[dict[str, Any]]:
+        """Return the cells that a trial trains: dataset, regime, sigma, target, rank, seed.
+
+        `dsm-vr` stands for an s1 with all the heads on it, `joint-<target>` for s1 and s2.
+        """
+        cells = []
+        for dataset, regime, sigma, seed in product(
+            self.datasets, self.regimes, self.sigmas, self.seeds
+        ):
+            kinds = [("dsm-vr", 0), *((name, 0) for name in self.baselines)]
+            if "joint" in self.models[dataset]:
+                ranks = self.ranks_of(dataset)
+                kinds += [(f"joint-{name}", rank) for name in self.joint for rank in ranks]
+            for target, rank in kinds:
+                cell = (dataset, regime, sigma, target, rank, seed)
+                cells.append(dict(zip(CELL, cell, strict=True)))
+        return cells
+
+    def estimates(self, cell: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the cells of Table 1 that a trial fills: its own, and those of the heads."""
+        if cell["target"] != "dsm-vr":
+            return [cell]
+        heads = [(name, rank) for name in self.targets for rank in self.ranks_of(cell["dataset"])]
+        return [cell, *({**cell, "target": name, "rank": rank} for name, rank in heads)]
+
+    def model(self, cell: dict[str, Any]) -> ModelParams:
+        """Return the settings of the model at a cell."""
+        layers, target = self.models[cell["dataset"]], cell["target"]
+        kind = "first" if target.startswith("dsm") else target.split("-")[0]
+        general = {key: value for key, value in layers.items() if key not in KINDS}
+        chosen = {key: value for key, value in cell.items() if key != "dataset"}
+        chosen["target"] = target.removeprefix("joint-")
+        return ModelParams(**{**general, **layers.get(kind, {}), **chosen})
+
+
+class AccuracyParams(Frozen):
+    """Table 1 made from the sweep."""
+
+    constant_points: Count
+
+
+class SpeedParams(Frozen):
+    """Table 2: what is timed, and how often."""
+
+    batch: int = Field(ge=1)
+    ranks: tuple[Count, ...] = Field(min_length=1)
+    repeats: int = Field(ge=1)
+    threads: int = Field(ge=1)
+    loop_rows: int = Field(ge=1)
+
+
+class MixingParams(Frozen):
+    """Table 3: chains, and the step sizes that tuning tries."""
+
+    chains: int = Field(ge=2)
+    burn_in: int = Field(ge=0)
+    steps: int = Field(ge=10)
+    tuning_steps: int = Field(ge=10)
+    bias_bound: float = Field(gt=0, le=1)
+    langevin_steps: tuple[Positive, ...] = Field(min_length=1)
+    ozaki_steps: tuple[Positive, ...] = Field(min_length=1)
+    guard: Literal["none", "floor", "abs", "langevin"]
+    seed: int
+
+
+class UncertaintyParams(Frozen):
+    """Figures 3 and 4: how many digits, noise draws and directions."""
+
+    images: int = Field(ge=1)
+    draws: int = Field(ge=1)
+    directions: int = Field(ge=1)
+    seed: int

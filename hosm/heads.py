@@ -1,0 +1,76 @@
+"""Second-order heads: many s2 of one s1, trained side by side once s1 is learned.
+
+The targets `residual` and `jacobian` (see `hosm.objectives`) ask nothing of s1 but its values on
+the stencil and its products J v, and train none of its weights. So one s1, learned by denoising
+score matching and frozen, serves every rank and both targets; heads of several ranks share its
+evaluation. Heads share no weights and Adam treats each weight alone, so that training them side
+by side equals training each apart, up to rounding. Waiting for s1 also helps: a head then
+follows an s1 that has converged and not the noise of its training.
+
+`moment` is allowed too, with s1 frozen: the second-order term of theorem 2 of Meng, Song, Li and
+Ermon (NeurIPS 2021) with psi's gradient stopped at s1. The same objective trains a head on top of
+a denoiser that was learned elsewhere; for diagonals that is the method of Bao et al., "Estimating
+the Optimal Covariance with Imperfect Mean in Diffusion Probabilistic Models", ICML 2022.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hosm.autodiff import jacobian_vector_product
+from hosm.settings import Settings
+from hosm.targets import jacobian, moment, residual, split, stencil
+
+__all__ = ["HeadsObjective"]
+
+
+class HeadsObjective(nn.Module):
+    """The second-order terms of several score models that share a frozen s1, for `training.fit`.
+
+    Its terms carry the names of the models; early stopping watches the first of them.
+
+    Args:
+        model: a ModuleDict of `ScoreModel`s with one and the same trunk, which is frozen here,
+            and each with a second-order network of its own.
+        settings: sigma, target, diagonal, variance_reduction and jvp_step are those of the term.
+
+    Raises:
+        ValueError: no models, models without a second network or of different trunks or noise
+            scales, a range of scales, or the target `dsm`.
+    """
+
+    def __init__(self, model: nn.ModuleDict, settings: Settings) -> None:
+        super().__init__()
+        self.models: list[Any] = list(model.values())
+        trunks = {id(each.trunk) for each in self.models}
+        if len(trunks) != 1 or any(each.second is None for each in self.models):
+            raise ValueError(
+                f"heads must share one trunk and have a second network each; got {len(trunks)} "
+                f"trunks for {len(self.models)} models"
+            )
+        if isinstance(settings.sigma, tuple) or settings.target == "dsm":
+            raise ValueError(
+                f"heads are of one sigma and a second-order target, got {settings.sigma} and "
+                f"{settings.target}"
+            )
+        if other := {each.sigma for each in self.models} - {settings.sigma}:
+            raise ValueError(f"the settings have sigma {settings.sigma}, models have {other}")
+        self.model, self.settings = model, settings
+        self.names, self.weights = tuple(model), (1.0,) * len(model)
+        self.models[0].trunk.requires_grad_(False)
+
+    def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:
+        """Return the terms, one for each model, of a batch (see `hosm.batches.Batch`)."""
+        s, score = self.settings, self.models[0].score
+        sigma: Any = s.sigma
+        points = stencil(x, sigma, z, s.variance_reduction)
+        if s.target == "jacobian":
+            product = jacobian_vector_product(score, points[0], v, s.jvp_step)
+            seconds = [model.second_order(points[0]) for model in self.models]
+            return torch.stack([jacobian(s2, v, product, s.diagonal).mean() for s2 in seconds])
+        whole = torch.cat(points)
+        s1, expand = score(whole), residual if s.target == "residual" else moment
+        scores = [split(s1, model.second_order(whole), len(x)) for model in self.models]
+        options = (z, sigma, s.variance_reduction, s.diagonal)
+        return torch.stack([expand(each, *options).mean() for each in scores])
