@@ -153,6 +153,14 @@ def _schedule(settings: Settings) -> Callable[[int], float]:
     return lambda step: max(0.0, 1 - step / settings.max_steps)
 
 
+def _decayed_and_spared(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return what is trained, as groups of the optimiser: the weights, and linear skips."""
+    trained = [(name.split("."), p) for name, p in module.named_parameters() if p.requires_grad]
+    parts = [[p for name, p in trained if ("skip" in name) == spared] for spared in (False, True)]
+    groups = zip(parts, (weight_decay, 0.0), strict=True)
+    return [{"params": part, "weight_decay": decay} for part, decay in groups if part]
+
+
 class _Run:
     """The mutable state of one run: weights, average, optimiser, schedule, best so far."""
 
@@ -166,8 +174,11 @@ class _Run:
             self.objective, multi_avg_fn=_average(settings.average_width)
         )
         self.wrapped = wrap(self.objective)
-        trained = [p for p in objective.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(trained, settings.learning_rate, fused=True)
+        self.optimizer = torch.optim.AdamW(
+            _decayed_and_spared(objective, settings.weight_decay),
+            settings.learning_rate,
+            fused=True,
+        )
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
         self.step, self.stale, self.finished = 0, 0, False
         self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}

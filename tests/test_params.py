@@ -34,8 +34,8 @@ def test_grid_fills_every_cell_of_table_1_once(tmp_path, profile):
     assert len({tuple(cell[key] for key in CELL) for cell in cells}) == len(cells)
     per_seed = len(sweep.sigmas) * len(sweep.regimes) * len(sweep.seeds)
     heads = {name: len(sweep.targets) * len(sweep.ranks_of(name)) for name in sweep.datasets}
-    joint = len(sweep.joint) * len(sweep.ranks)  # on gaussian100 alone
-    assert len(cells) == per_seed * (sum(heads.values()) + 2 * len(sweep.datasets) + joint)
+    baselines = 1 + len(sweep.joint) * len(sweep.ranks)  # on gaussian100 alone
+    assert len(cells) == per_seed * (sum(heads.values()) + len(sweep.datasets) + baselines)
     ranks = {name: sweep.ranks_of(name) for name in sweep.datasets}
     assert ranks.pop("gaussian100") == (15, 20, 30) and set(ranks.values()) == {(0,)}
 
@@ -46,6 +46,12 @@ def test_a_cell_takes_what_its_data_set_says_of_its_kind():
     jacobian = sweep.model({**cell, "target": "jacobian"})
     joint = sweep.model({**cell, "target": "joint-moment"})
     assert (jacobian.batch_size, joint.batch_size) == (100, 200)
+    few, many, dsm = (
+        sweep.model({**cell, "regime": regime, "target": target})
+        for regime, target in (("finite", "dsm-vr"), ("streaming", "dsm-vr"), ("finite", "dsm"))
+    )
+    assert few.weight_decay > many.weight_decay == jacobian.weight_decay == 0
+    assert dsm == few.model_copy(update={"target": "dsm"})
     assert joint.target == "moment" and joint.regime == "finite" and joint.sigma == 0.1
 
 

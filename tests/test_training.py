@@ -179,6 +179,31 @@ def test_divergence_is_an_error_not_a_result():
         run(settings=settings(learning_rate=1e30, target="moment"))
 
 
+def test_weight_decay_shrinks_all_weights_but_a_linear_skip():
+    """Without a loss, a step of rate a takes the share a * decay off each weight."""
+
+    class Nothing(torch.nn.Module):
+        names, weights = ("none",), (0.0,)
+
+        def __init__(self, model, chosen):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x, z, v, t):
+            return 0 * self.model.score(x).sum().reshape(1)
+
+    torch.manual_seed(0)
+    trunk = MLP(3, 1, width=4, skip=True)
+    torch.nn.init.ones_(trunk.skip.weight)
+    net = ScoreModel(trunk, sigma=0.5)
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    chosen = settings(weight_decay=2.0, learning_rate=0.1, max_steps=1, validate_every=1)
+    after = run(net, settings=chosen, objective=Nothing).weights
+    for name, value in before.items():
+        left = 1.0 if "skip" in name else 0.8
+        torch.testing.assert_close(after[name], left * value)
+
+
 def test_schedule_falls_from_one_to_zero():
     factor = training._schedule(settings())
     assert [factor(step) for step in (0, 20, 40)] == pytest.approx([1.0, 0.5, 0.0])
@@ -222,6 +247,7 @@ def test_torn_checkpoint_is_refused(tmp_path):
         ({"target": "best"}, "target must be one of"),
         ({"learning_rate": 0.0}, "got 0.0 and 1.0"),
         ({"gamma": -1.0}, "got 0.002 and -1.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be finite and at least 0, got -1.0"),
         ({"average_width": 0.29}, r"average_width must lie in \[0, 0.28\], got 0.29"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"second_order_share": 0.0}, r"\(0, 1\], got 0.0"),

@@ -19,14 +19,19 @@ ERRORS = ("s1_error", "autodiff_error", "s2_error", "validation_dsm", "validatio
 def sweep(**changes):
     backbone = {"kind": "mlp", "width": 16, "shared": False}
     model = {"backbone": backbone, "learning_rate": 1e-2, "batch_size": 32, "average_width": 0.1}
-    model |= {"max_steps": 20, "validate_every": 10, "jacobian": {"max_steps": 10}, "joint": {}}
+    model |= {
+        "max_steps": 20,
+        "validate_every": 10,
+        "jacobian": {"max_steps": 10},
+        "dsm": {},
+        "joint": {},
+    }
     base = {
         "datasets": ("gaussian2",),
         "sigmas": (0.1,),
         "ranks": (1, 2),
         "targets": ("jacobian", "moment"),
         "joint": ("moment",),
-        "baselines": ("dsm",),
         "regimes": ("streaming",),
         "seeds": (0,),
         "workers_per_trial": 1,

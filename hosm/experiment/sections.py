@@ -27,7 +27,7 @@ TargetName = Literal["jacobian", "residual", "moment", "dsm", "dsm-vr"]
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 SecondOrder = Literal["jacobian", "residual", "moment"]
-KINDS = ("first", "jacobian", "residual", "moment", "joint")
+KINDS = ("first", "finite", "jacobian", "residual", "moment", "dsm", "joint")
 CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
 
 
@@ -100,6 +100,7 @@ class ModelParams(Frozen):
     orthogonal_noise: bool = False
     regime: Regime = "streaming"
     learning_rate: float = Field(gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
     batch_size: int = Field(ge=1)
     max_steps: int = Field(ge=1)
     average_width: float = Field(ge=0, le=0.28)  # as hosm.settings
@@ -118,8 +119,9 @@ class SweepParams(Frozen):
     """The grid of Table 1 and how each of its models trains.
 
     A data set's settings hold, beside those of every model, what differs for one kind of them:
-    under `first` for s1 alone, under `jacobian`, `residual` or `moment` for heads on a frozen s1,
-    under `joint` for s1 and s2 trained together, which a data set without it is spared.
+    under `first` for s1 alone, under `finite` for s1 in the finite regime, under `jacobian`,
+    `residual` or `moment` for heads on a frozen s1. Two more kinds are trained where a data set
+    has them: `dsm`, s1 without variance reduction, and `joint`, s1 and s2 together.
     """
 
     datasets: tuple[str, ...] = Field(min_length=1)
@@ -127,7 +129,6 @@ class SweepParams(Frozen):
     ranks: tuple[Count, ...] = Field(min_length=1)
     targets: tuple[SecondOrder, ...]
     joint: tuple[SecondOrder, ...]
-    baselines: tuple[Literal["dsm"], ...]
     regimes: tuple[Regime, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=1)
     workers_per_trial: int = Field(ge=1)
@@ -154,8 +155,10 @@ class SweepParams(Frozen):
         for dataset, regime, sigma, seed in product(
             self.datasets, self.regimes, self.sigmas, self.seeds
         ):
-            kinds = [("dsm-vr", 0), *((name, 0) for name in self.baselines)]
-            if "joint" in self.models[dataset]:
+            kinds, layers = [("dsm-vr", 0)], self.models[dataset]
+            if "dsm" in layers:
+                kinds.append(("dsm", 0))
+            if "joint" in layers:
                 ranks = self.ranks_of(dataset)
                 kinds += [(f"joint-{name}", rank) for name in self.joint for rank in ranks]
             for target, rank in kinds:
@@ -173,11 +176,15 @@ class SweepParams(Frozen):
     def model(self, cell: dict[str, Any]) -> ModelParams:
         """Return the settings of the model at a cell."""
         layers, target = self.models[cell["dataset"]], cell["target"]
-        kind = "first" if target.startswith("dsm") else target.split("-")[0]
-        general = {key: value for key, value in layers.items() if key not in KINDS}
+        kinds = ["first", "dsm"] if target == "dsm" else [target.split("-")[0]]
+        kinds = ["first"] if target == "dsm-vr" else kinds
+        if "first" in kinds and cell["regime"] == "finite":
+            kinds.append("finite")
+        merged = {key: value for key, value in layers.items() if key not in KINDS}
+        for kind in kinds:
+            merged |= layers.get(kind, {})
         chosen = {key: value for key, value in cell.items() if key != "dataset"}
-        chosen["target"] = target.removeprefix("joint-")
-        return ModelParams(**{**general, **layers.get(kind, {}), **chosen})
+        return ModelParams(**{**merged, **chosen, "target": target.removeprefix("joint-")})
 
 
 class AccuracyParams(Frozen):

@@ -68,6 +68,7 @@ def training_settings(spec: ModelParams) -> Settings:
         second_order_share=spec.second_order_share,
         jvp_step=spec.jvp_step or None,
         learning_rate=spec.learning_rate,
+        weight_decay=spec.weight_decay,
         batch_size=spec.batch_size,
         max_steps=spec.max_steps,
         average_width=spec.average_width,
