@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure bench ui docs clean
+.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure table1 bench ui docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ types: install ## mypy
 
 structure: install ## imports, stages and sizes against the architecture
 	pytest tests/test_layers.py tests/test_pipeline.py
+
+table1: install ## the whole of table 1 at the paper's sizes, an hour and more on 2 cores -> reports/whole
+	rm -rf build/table1 && git clone -q . build/table1
+	cd build/table1 && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/table1 OMP_NUM_THREADS=1 dvc repro accuracy
+	mkdir -p reports/whole && cp build/table1/data/results/accuracy/* reports/whole/
 
 bench: install ## time s2 against automatic differentiation on this machine
 	dvc repro --single-item --force speed

@@ -5,13 +5,13 @@ import sys
 import pandas as pd
 
 from hosm.experiment import accuracy as table
-from hosm.experiment import datasets
+from hosm.experiment import datasets, provenance
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, write_csv, write_json
 
 
 def accuracy() -> None:
-    """Write data/results/accuracy/table1.csv and the headline metrics."""
+    """Write data/results/accuracy (table, curves, cost, where from) and headline metrics."""
     with open_stage("accuracy") as (params, run, _):
         trials = pd.read_csv(PROJECT / "data" / "results" / "sweep" / "trials.csv")
         rows = table.table1(trials)
@@ -23,8 +23,13 @@ def accuracy() -> None:
             ranks = () if diagonal else params.sweep.ranks
             known = table.reference_rows(name, train, test, diagonal, ranks)
             rows = pd.concat([rows, known], ignore_index=True)
-        path = PROJECT / "data" / "results" / "accuracy" / "table1.csv"
+        folder = PROJECT / "data" / "results" / "accuracy"
+        path = folder / "table1.csv"
         write_csv(rows, path)
+        curves = pd.read_csv(PROJECT / "data" / "results" / "sweep" / "curves.csv")
+        write_csv(table.middle_curves(curves), folder / "curves.csv")
+        write_csv(table.training_cost(trials), folder / "cost.csv")
+        write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         numbers = table.headline(rows)
         write_json(numbers, PROJECT / "reports" / "metrics" / "accuracy.json")
         run.log_metrics(numbers)

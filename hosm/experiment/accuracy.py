@@ -22,15 +22,18 @@ __all__ = [
     "constant_error",
     "headline",
     "hutchinson_error",
+    "middle_curves",
     "rank_floor",
     "reference_rows",
     "s1_error",
     "s2_error",
     "table1",
+    "training_cost",
 ]
 
 BLOCK = 250  # test points whose D x D Hessians are held at once
 PROBES = 10  # of Hutchinson's estimator
+MIDDLE = 0.05  # the middle one of the paper's noise scales
 
 
 def _mean_error(
@@ -213,6 +216,40 @@ def table1(sweep: pd.DataFrame) -> pd.DataFrame:
     table["paper"] = [mean for mean, _ in values]
     table["paper_deviation"] = [deviation for _, deviation in values]
     return table.rename(columns={"count": "seeds"})
+
+
+def training_cost(sweep: pd.DataFrame) -> pd.DataFrame:
+    """Return fits and their seconds, summed, for each data set, regime and target.
+
+    Heads of all ranks are one fit, whose seconds here are without those of its s1.
+
+    Args:
+        sweep: one row for each model, as the stage `sweep` writes them.
+    """
+    trial = ["dataset", "regime", "sigma", "seed"]
+    joint = sweep["target"].str.startswith("joint")
+    fits = sweep.assign(fit=sweep["rank"].where(joint, 0))
+    fits = fits.drop_duplicates([*trial, "target", "fit"])
+    first = fits[fits["target"] == "dsm-vr"].set_index(trial)["seconds"].rename("before")
+    fits = fits.join(first, on=trial)
+    heads = ~fits["target"].str.startswith(("dsm", "joint"))
+    fits["seconds"] -= fits["before"].where(heads, 0.0)
+    sums = fits.groupby(["dataset", "regime", "target"], sort=False)["seconds"]
+    return sums.agg(fits="count", seconds="sum").reset_index()
+
+
+def middle_curves(learning: pd.DataFrame) -> pd.DataFrame:
+    """Return the learning curves at the middle sigma and the largest rank of each data set.
+
+    Args:
+        learning: a row for each validation of each fit, as the stage `sweep` writes them.
+    """
+    parts = []
+    for _, group in learning.groupby(["dataset", "regime"], sort=False):
+        sigma = min(group["sigma"], key=lambda value: abs(value - MIDDLE))
+        near = group[group["sigma"] == sigma]
+        parts.append(near[near["rank"].isin({0, near["rank"].max()})])
+    return pd.concat(parts, ignore_index=True)
 
 
 def reference_rows(

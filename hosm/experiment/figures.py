@@ -36,6 +36,7 @@ from hosm.experiment.style import (
     save_figure,
     styled,
 )
+from hosm.experiment.target_figures import targets_figure
 
 __all__ = [
     "accuracy_figure",
@@ -229,6 +230,8 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
     bound, sampling = results.bias_bound, sampling_figures
     drawings: dict[str, Callable[[], Figure]] = {
         "accuracy": lambda: accuracy_figure(results.accuracy),
+        "targets": lambda: targets_figure(results.learning, results.accuracy),
+        "whole": lambda: targets_figure(results.whole.learning, results.whole.accuracy),
         "speed": lambda: speed_figure(results.speed),
         "tuning": lambda: sampling.tuning_figure(results.tuning, bound),
         "curves": lambda: sampling.curves_figure(results.curves, bound),

@@ -24,6 +24,7 @@ TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SPLIT = {  # table -> columns whose values become the captions of its parts
     "table1-accuracy": ["Data set", "Regime"],
     "table1-first-order": ["Data set", "Regime"],
+    "table1-whole": ["Data set", "Regime"],
     "table2-speed": ["Network"],
     "table3-mixing": ["Target"],
 }
@@ -35,6 +36,18 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "the least error that any matrix of the rank can have.",
         "Dot plot of the errors of table 1: a row for each method, a colour and marker for each "
         "rank, the paper's values as hollow diamonds.",
+    ),
+    "targets": (
+        "Which target to use: error against seconds of training on one thread, mean over seeds. "
+        "Curves of s2 begin where the s1 that they stand on is finished. Every point is of the "
+        "weights as averaged then.",
+        "A chart for each data set, both axes logarithmic, a line for each target and for "
+        "autodiff; the floor of the rank and the constant Hessian as grey lines.",
+    ),
+    "whole": (
+        "The same at the paper's sizes, every data set and regime.",
+        "A chart for each data set and regime, both axes logarithmic, a line for each target and "
+        "for autodiff; the floor of the rank and the constant Hessian as grey lines.",
     ),
     "speed": (
         "Time of second-order scores by method, on a logarithmic axis.",
@@ -131,6 +144,7 @@ def page_context(
         "facts": facts,
         "sigma": results.card.get("settings", {}).get("sigma"),
         "bias_bound": results.bias_bound,
+        "whole": results.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
         "figures": {name: _picture(name, path) for name, path in figures.items()},
         "failing": [claim for claim in judged if claim.verdict == "does not hold"],

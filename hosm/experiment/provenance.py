@@ -78,7 +78,8 @@ def _data(root: Path) -> dict[str, str]:
 def _protocol(params: Params) -> dict[str, Any]:
     """Return the sizes that the page's text names."""
     sweep, mixing, speed = params.sweep, params.mixing, params.speed
-    steps = sorted({sweep.model(cell).max_steps for cell in sweep.grid()})
+    cells = [cell for trial in sweep.grid() for cell in sweep.estimates(trial)]
+    steps = sorted({sweep.model(cell).max_steps for cell in cells})
     return {
         "steps": " to ".join(f"{value:,}" for value in dict.fromkeys((steps[0], steps[-1]))),
         "test_points": f"{sweep.test_points:,}",

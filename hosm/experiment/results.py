@@ -20,6 +20,7 @@ __all__ = [
     "BASELINE",
     "Results",
     "Row",
+    "Whole",
     "groups",
     "is_exact",
     "is_reference",
@@ -36,16 +37,20 @@ Arrays = dict[str, NDArray[Any]]
 Row = dict[str, Any]
 
 BASELINE = "autodiff, DSM-VR"
-ORDER = ("autodiff, DSM", BASELINE, "autodiff", "s2", "floor", "constant")
-OBJECTIVES = ("moment", "residual", "jacobian")
+ORDER = ("autodiff, DSM", BASELINE, "autodiff", "Hutchinson", "s2", "floor", "constant")
+OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
+COST = "dataset regime target fits seconds"
+LEARNING = "dataset regime sigma target rank seed step seconds error"
+TABLE1 = (
+    "dataset regime sigma method rank mean seeds standard_error seconds steps paper "
+    "paper_deviation"
+)
 ROUNDING = 1e-3  # an error that float32 leaves of zero, summed over entries
 FRAMES = {  # field of Results -> file, and the columns that a report needs
     "trials": ("sweep/trials.csv", "dataset regime sigma target rank seed s1_error seconds steps"),
-    "accuracy": (
-        "accuracy/table1.csv",
-        "dataset regime sigma method rank mean seeds standard_error seconds steps paper "
-        "paper_deviation",
-    ),
+    "learning": ("accuracy/curves.csv", LEARNING),
+    "cost": ("accuracy/cost.csv", COST),
+    "accuracy": ("accuracy/table1.csv", TABLE1),
     "speed": (
         "speed/table2.csv",
         "dimension batch backbone method rank seconds seconds_low seconds_high repeats "
@@ -65,6 +70,16 @@ PICTURES = "clean noisy mean variance squared_error eigenvalues directions"
 
 
 @dataclass(frozen=True, eq=False)
+class Whole:
+    """Table 1 at the paper's sizes, kept from the last run of them: see `make table1`."""
+
+    accuracy: pd.DataFrame
+    learning: pd.DataFrame
+    cost: pd.DataFrame
+    card: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Results:
     """Everything that a report shows, as the stages measured it.
 
@@ -74,7 +89,10 @@ class Results:
     """
 
     trials: pd.DataFrame
+    learning: pd.DataFrame
+    cost: pd.DataFrame
     accuracy: pd.DataFrame
+    whole: Whole
     speed: pd.DataFrame
     mixing: pd.DataFrame
     tuning: pd.DataFrame
@@ -161,6 +179,13 @@ def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFr
     return mixing.assign(radial=radial, distance=distance, sound=distance <= bound)
 
 
+def _whole(folder: Path) -> Whole:
+    accuracy = _with_references(_frame(folder / "table1.csv", TABLE1))
+    learning, cost = _frame(folder / "curves.csv", LEARNING), _frame(folder / "cost.csv", COST)
+    card = _json(folder / "card.json", "profile seeds commit hardware protocol")
+    return Whole(accuracy, learning, cost, card)
+
+
 def load_results(root: Path) -> Results:
     """Read what the stages wrote.
 
@@ -188,6 +213,7 @@ def load_results(root: Path) -> Results:
         raise FileNotFoundError(f"{folder / 'training'} holds no losses; run the stage train")
     return Results(
         **frames,
+        whole=_whole(root / "reports" / "whole"),
         draws=draws,
         calibration=_json(folder / "uncertainty" / "numbers.json"),
         pictures=_arrays(folder / "uncertainty" / "pictures.npz", PICTURES),

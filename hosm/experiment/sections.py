@@ -159,7 +159,8 @@ class SweepParams(Frozen):
             if "dsm" in layers:
                 kinds.append(("dsm", 0))
             if "joint" in layers:
-                ranks = self.ranks_of(dataset)
+                own = layers["joint"].get("rank")
+                ranks = self.ranks_of(dataset) if own is None else (own,)
                 kinds += [(f"joint-{name}", rank) for name in self.joint for rank in ranks]
             for target, rank in kinds:
                 cell = (dataset, regime, sigma, target, rank, seed)
