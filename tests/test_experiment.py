@@ -103,6 +103,29 @@ def test_table1_pools_seeds_and_sets_the_papers_value_beside():
     assert numbers["gaussian100.streaming.sigma0.05.s2_jacobian_r30"] == pytest.approx(1.8)
 
 
+def test_cost_counts_heads_of_all_ranks_once_and_without_their_score():
+    trial = {"dataset": "g", "regime": "finite", "sigma": 0.1, "seed": 0}
+    seconds = {("dsm-vr", 0): 10.0, ("jacobian", 15): 14.0, ("jacobian", 20): 14.0}
+    seconds |= {("joint-moment", 15): 30.0, ("joint-moment", 20): 40.0}
+    rows = [
+        {**trial, "target": target, "rank": rank, "seconds": value}
+        for (target, rank), value in seconds.items()
+    ]
+    cost = accuracy.training_cost(pd.DataFrame(rows)).set_index("target")
+    assert cost["seconds"].to_dict() == {"dsm-vr": 10.0, "jacobian": 4.0, "joint-moment": 70.0}
+    assert cost["fits"].to_dict() == {"dsm-vr": 1, "jacobian": 1, "joint-moment": 2}
+
+
+def test_curves_are_kept_at_the_middle_sigma_and_the_largest_rank():
+    rows = [
+        {"dataset": "g", "regime": "finite", "sigma": sigma, "rank": rank, "error": 1.0}
+        for sigma in (0.01, 0.05, 0.1)
+        for rank in (0, 15, 30)
+    ]
+    kept = accuracy.middle_curves(pd.DataFrame(rows))
+    assert set(kept["sigma"]) == {0.05} and list(kept["rank"]) == [0, 30]
+
+
 # Speed -----------------------------------------------------------------------------------------
 
 

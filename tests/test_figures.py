@@ -29,7 +29,7 @@ def _words(figure: Figure) -> list[str]:
 
 
 def test_every_figure_is_a_small_png_of_page_width(written):
-    names = "accuracy speed tuning curves draws denoising directions reliability training"
+    names = "accuracy targets whole speed tuning curves draws denoising directions reliability training"
     assert list(written) == names.split()
     assert set(page.FIGURES) == set(written)  # each has a caption
     for name, path in written.items():
@@ -57,7 +57,26 @@ def test_accuracy_names_the_lowest_error_and_tells_ours_from_the_papers(results)
 def test_accuracy_draws_the_papers_values_where_there_are_any(results):
     ax = figures.accuracy_figure(results.accuracy).axes[0]
     hollow = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"]
-    assert sorted(x for x in hollow if not math.isnan(x)) == [2.05, 5.07, 6.91, 9.39, 43.76]
+    assert sorted(x for x in hollow if not math.isnan(x)) == [
+        2.05,
+        5.07,
+        6.91,
+        6.91,
+        9.39,
+        43.76,  # 6.91 of both ways to train by the moment target
+    ]
+
+
+def test_targets_show_error_against_seconds_with_the_references(results):
+    figure = figures.targets_figure(results.learning, results.accuracy)
+    gaussian, logistic = figure.axes
+    words = _words(figure)
+    assert "gaussian100, streaming, σ = 0.05, r = 30\nends lowest: s2, jacobian, 2.00" in words
+    assert {"s2, jacobian", "s2, moment (the paper's)", "constant Hessian"} <= set(words)
+    curve = next(line for line in gaussian.lines if line.get_color() == style.BLUE)
+    assert list(curve.get_xdata()) == [30.5, 40.5, 50.5]  # the mean over seeds
+    levels = [line.get_ydata()[0] for ax in figure.axes for line in ax.lines[-1:]]
+    assert levels == [1.76, 17.8]  # the floor of rank 30, the constant
 
 
 def test_accuracy_leaves_out_a_constant_that_is_exact(results):

@@ -5,8 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hosm.experiment import cells, tables
-from hosm.experiment.results import lowest, radial_distance, records, speed_ratios
+from hosm.experiment import accuracy_tables, cells, tables
+from hosm.experiment.ratios import speed_ratios
+from hosm.experiment.results import lowest, radial_distance, records
 from tests import report_inputs
 from tests.report_inputs import write_inputs
 
@@ -54,7 +55,7 @@ def test_numbers_have_three_significant_digits(value, text):
 
 
 def test_table1_shows_the_paper_beside_ours(results):
-    table = tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy)
     row = _only(table, Method="s2, moment", Rank="30")
     assert row["Data set"] == "gaussian100 (reconstruction)"
     assert row["Paper, σ = 0.05"] == "2.05 ± 0.544"
@@ -64,23 +65,33 @@ def test_table1_shows_the_paper_beside_ours(results):
 
 
 def test_table1_lists_baselines_then_estimates_then_references(results):
-    table = tables.accuracy_table(results.accuracy)
-    methods = list(dict.fromkeys(table["Method"]))
+    table = accuracy_tables.accuracy_table(results.accuracy)
+    gaussian = table["Data set"].str.startswith("gaussian")
+    methods = list(dict.fromkeys(table[gaussian]["Method"]))
     assert methods[:3] == ["autodiff, DSM", "autodiff, DSM-VR", "autodiff, joint moment"]
+    assert methods[3:6] == ["s2, joint moment", "s2, moment", "s2, residual"]
     assert methods[-2:] == ["floor, best diag + rank r", "constant predictor"]
+    assert "Hutchinson of 10, DSM-VR" in list(table[~gaussian]["Method"])[:3]
     floors = table[table["Method"].str.startswith("floor")]
     assert list(floors["Ours ± s.e., σ = 0.05"]) == ["7.04", "5.28", "1.76"]
     assert set(floors["Seeds"]) == {"–"}
 
 
 def test_table1_marks_the_lowest_error_and_what_is_within_two_standard_errors(results):
-    table = tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy)
     marked = table[table["Ours ± s.e., σ = 0.05"].map(cells.is_bold)]
     gaussian = marked[marked["Data set"].str.startswith("gaussian")]
     assert list(zip(gaussian["Method"], gaussian["Rank"], strict=True)) == [("s2, jacobian", "30")]
     logistic = marked[marked["Data set"].str.startswith("logistic")]  # 7.8, and 8.1 ± .2, 8.4 ± .3
     assert set(logistic["Method"]) >= {"s2, jacobian", "autodiff, DSM-VR"}
     assert "s2, residual" not in set(logistic["Method"])
+
+
+def test_cost_is_stated_for_each_kind_of_fit(results):
+    table = accuracy_tables.cost_table(results.cost)
+    assert list(table["Trained"]) == ["s1, DSM-VR", "s2, jacobian"]
+    assert list(table["Minutes, one thread each"]) == ["0.500", "1.00"]
+    assert list(table["Seconds per fit"]) == ["15.0", "30.0"]
 
 
 def test_a_reference_is_never_marked_as_the_best():
@@ -91,7 +102,7 @@ def test_a_reference_is_never_marked_as_the_best():
 
 
 def test_the_constant_is_exact_for_a_gaussian_alone(results):
-    table = tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy)
     constants = table[table["Method"] == "constant predictor"]["Ours ± s.e., σ = 0.05"]
     assert list(constants) == ["0 (exact)", "17.8"]
 
@@ -103,7 +114,7 @@ def test_each_sigma_has_its_columns_and_each_regime_its_references(tmp_path):
     other = frame[frame["sigma"].notna()].assign(sigma=0.1, mean=lambda f: f["mean"] + 1)
     finite = frame[frame["sigma"].notna()].assign(regime="finite")
     pd.concat([frame, other, finite]).to_csv(path, index=False)
-    table = tables.accuracy_table(tables.load_results(root).accuracy)
+    table = accuracy_tables.accuracy_table(tables.load_results(root).accuracy)
     assert [name for name in table if "σ = 0.1" in name] == [
         "Paper, σ = 0.1",
         "Ours ± s.e., σ = 0.1",
@@ -121,12 +132,12 @@ def _logistic():
 
 def test_one_seed_has_no_standard_error(results):
     accuracy = results.accuracy.assign(standard_error=math.nan)
-    table = tables.accuracy_table(accuracy)
+    table = accuracy_tables.accuracy_table(accuracy)
     assert _only(table, Method="s2, moment", Rank="30")["Ours ± s.e., σ = 0.05"] == "7.20"
 
 
 def test_errors_of_s1_are_averaged_over_seeds(results):
-    table = tables.first_order_table(results.trials)
+    table = accuracy_tables.first_order_table(results.trials)
     row = _only(table, Objective="DSM-VR", **_logistic())
     assert row["Squared error of s1, ours ± s.e."] == "0.5250 ± 0.0050"
 

@@ -15,6 +15,7 @@ from typing import Literal
 import pandas as pd
 
 from hosm.experiment import cells
+from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import (
     BASELINE,
     Results,
@@ -24,7 +25,6 @@ from hosm.experiment.results import (
     is_reference,
     margin,
     records,
-    speed_ratios,
 )
 
 __all__ = ["Claim", "claims"]

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment import cells, pictures, sampling_figures
+from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import (
     Results,
     Row,
@@ -20,7 +21,6 @@ from hosm.experiment.results import (
     is_reference,
     method_order,
     records,
-    speed_ratios,
 )
 from hosm.experiment.style import (
     BLUE,

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from hosm.experiment import cells
-from hosm.experiment.results import BASELINE, Results, Row, groups, records, speed_ratios
+from hosm.experiment.ratios import speed_ratios
+from hosm.experiment.results import BASELINE, Results, Row, groups, records
 
 __all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
 

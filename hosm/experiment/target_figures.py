@@ -1,7 +1,5 @@
 """Which target to use: error of second-order scores against seconds of training."""
 
-from typing import Any
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -54,7 +52,7 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> str:
         own = curves[curves["target"] == target]
         if not own.empty:
             ax.plot(own["seconds"], own["error"], line, color=colour, linewidth=1.5)
-            last: dict[str, Any] = own.iloc[-1].to_dict()
+            last = records(own)[-1]
             ax.plot([last["seconds"]], [last["error"]], "o", color=colour, markersize=4)
             ends.append((last["error"], name.split(" (")[0]))
     error, best = min(ends)

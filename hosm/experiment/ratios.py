@@ -1,0 +1,46 @@
+"""Ratios of times: how much faster s2 is than automatic differentiation, with their ranges."""
+
+import math
+
+import pandas as pd
+
+from hosm.experiment.results import Row, groups, records
+
+__all__ = ["speed_ratios"]
+
+
+def _ratio(name: str, over: Row, under: Row) -> Row:
+    """Return the ratio of two median times, and its range by the least and largest ones."""
+    return {
+        name: over["seconds"] / under["seconds"],
+        f"{name}_low": over["seconds_low"] / under["seconds_high"],
+        f"{name}_high": over["seconds_high"] / under["seconds_low"],
+    }
+
+
+def speed_ratios(speed: pd.DataFrame) -> list[Row]:
+    """Return how many times longer autodiff takes than s2, and s2 than s1, for each rank.
+
+    `loop`, `chunked`, `s1` and `joint` are loop / s2, the fastest chunked autodiff / s2, s2 / s1
+    and (s1 and s2 of a shared trunk) / s1; `_low` and `_high` bound them.
+
+    Args:
+        speed: table 2.
+    """
+    out = []
+    for _, group in groups(speed, "backbone", "dimension", "batch"):
+        rows = records(group.sort_values("rank"))
+        s1 = next(row for row in rows if row["method"] == "s1")
+        loop = next(row for row in rows if row["method"] == "autodiff loop")
+        chunked = min(
+            (row for row in rows if "chunked" in row["method"]), key=lambda row: row["seconds"]
+        )
+        joint = {row["rank"]: row for row in rows if row["method"].startswith("s1 and")}
+        for s2 in (row for row in rows if row["method"] == "s2"):
+            ratios = {key: s2[key] for key in ("backbone", "dimension", "batch", "rank")}
+            ratios |= _ratio("loop", loop, s2) | _ratio("chunked", chunked, s2)
+            ratios |= _ratio("s1", s2, s1)
+            ratios |= _ratio("joint", joint[s2["rank"]], s1) if s2["rank"] in joint else {}
+            ratios["paper"] = loop["paper_seconds"] / s2["paper_seconds"]
+            out.append({"joint": math.nan, **ratios, "chunked_method": chunked["method"]})
+    return out
