@@ -42,7 +42,7 @@ def accuracy() -> pd.DataFrame:
         _row("logistic50", "autodiff, DSM-VR", 0, 8.1, 0.2, (26.13, 0.53), 33.0),
     ]
     for objective, errors in OBJECTIVES.items():
-        for (rank, floor), error in zip(FLOORS.items(), errors, strict=True):
+        for rank, error in zip(FLOORS, errors, strict=True):
             paper = PAPER[rank] if objective == "moment" else (NAN, NAN)
             rows.append(_row("gaussian100", f"s2, {objective}", rank, error, 0.031, paper, 80.0))
             if objective == "moment" and rank == 15:
@@ -102,6 +102,27 @@ def cost() -> pd.DataFrame:
         ("gaussian100", "streaming", "jacobian", 2, 60.0),
     ]
     return pd.DataFrame(rows, columns="dataset regime target fits seconds".split())
+
+
+def reduction() -> dict[str, pd.DataFrame]:
+    """Curves, estimates and final errors of figure 1: with variance reduction all is well."""
+    curves, estimates, errors = [], [], []
+    for sigma in (0.001, 0.1):
+        for kind, error in (("none", 3.0 / sigma), ("antithetic", 0.02)):
+            cell = {"sigma": sigma, "reduction": kind, "target": "moment"}
+            for seed, step in ((seed, step) for seed in (0, 1) for step in (10, 20)):
+                losses = {"train_second": -8 + error, "least_second": -8.0}
+                own = {"seed": seed, "step": step, "s1_error": error, "s2_error": error}
+                curves.append({**cell, **own, **losses})
+            for seed, u in ((seed, u) for seed in (0, 1) for u in (-1.0, 0.0, 1.0)):
+                values = {"s1": -u + error, "s2": -1 + error, "exact_s1": -u, "exact_s2": -1.0}
+                estimates.append({**cell, "seed": seed, "u": u, **values})
+            means = {"s1_error": error, "s1_standard_error": 0.1 * error}
+            means |= {"s2_error": error, "s2_standard_error": 0.1 * error}
+            errors.append({**cell, "seeds": 2, "diverged": 0, **means})
+    names = ("curves", "estimates", "numbers")
+    frames = (pd.DataFrame(rows) for rows in (curves, estimates, errors))
+    return dict(zip(names, frames, strict=True))
 
 
 def speed() -> pd.DataFrame:
@@ -277,6 +298,7 @@ def write_inputs(root: Path) -> Path:
         "accuracy/table1": accuracy(),
         "accuracy/curves": learning(),
         "accuracy/cost": cost(),
+        **{f"reduction/{name}": frame for name, frame in reduction().items()},
         "speed/table2": speed(),
         "mixing/table3": mixing(),
         "mixing/tuning": tuning(),

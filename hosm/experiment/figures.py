@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from hosm.experiment import cells, pictures, sampling_figures
 from hosm.experiment.ratios import speed_ratios
+from hosm.experiment.reduction_figures import reduction_figure
 from hosm.experiment.results import (
     Results,
     Row,
@@ -232,6 +233,7 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
         "accuracy": lambda: accuracy_figure(results.accuracy),
         "targets": lambda: targets_figure(results.learning, results.accuracy),
         "whole": lambda: targets_figure(results.whole.learning, results.whole.accuracy),
+        "reduction": lambda: reduction_figure(results.reduction, results.estimates),
         "speed": lambda: speed_figure(results.speed),
         "tuning": lambda: sampling.tuning_figure(results.tuning, bound),
         "curves": lambda: sampling.curves_figure(results.curves, bound),

@@ -20,6 +20,7 @@ from hosm.experiment.sections import (
     MixingParams,
     ModelParams,
     PrepareParams,
+    ReductionParams,
     SettingsError,
     SpeedParams,
     SweepParams,
@@ -34,6 +35,7 @@ __all__ = [
     "MixingParams",
     "ModelParams",
     "Params",
+    "ReductionParams",
     "SettingsError",
     "SpeedParams",
     "SweepParams",
@@ -55,6 +57,7 @@ class Params(Frozen):
     train: dict[str, ModelParams]
     sweep: SweepParams
     accuracy: AccuracyParams
+    reduction: ReductionParams
     speed: SpeedParams
     mixing: MixingParams
     uncertainty: UncertaintyParams

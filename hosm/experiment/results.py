@@ -38,6 +38,7 @@ Row = dict[str, Any]
 BASELINE = "autodiff, DSM-VR"
 ORDER = ("autodiff, DSM", BASELINE, "autodiff", "Hutchinson", "s2", "floor", "constant")
 OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
+REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
 LEARNING = "dataset regime sigma target rank seed step seconds error"
 TABLE1 = (
@@ -50,6 +51,16 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
     "learning": ("accuracy/curves.csv", LEARNING),
     "cost": ("accuracy/cost.csv", COST),
     "accuracy": ("accuracy/table1.csv", TABLE1),
+    "reduction": ("reduction/curves.csv", REDUCTION),
+    "estimates": (
+        "reduction/estimates.csv",
+        "sigma reduction seed target u s1 s2 exact_s1 exact_s2",
+    ),
+    "reduction_errors": (
+        "reduction/numbers.csv",
+        "sigma reduction target seeds diverged s1_error s1_standard_error s2_error "
+        "s2_standard_error",
+    ),
     "speed": (
         "speed/table2.csv",
         "dimension batch backbone method rank seconds seconds_low seconds_high repeats "
@@ -92,6 +103,9 @@ class Results:
     cost: pd.DataFrame
     accuracy: pd.DataFrame
     whole: Whole
+    reduction: pd.DataFrame
+    estimates: pd.DataFrame
+    reduction_errors: pd.DataFrame
     speed: pd.DataFrame
     mixing: pd.DataFrame
     tuning: pd.DataFrame

@@ -15,6 +15,7 @@ __all__ = [
     "MixingParams",
     "ModelParams",
     "PrepareParams",
+    "ReductionParams",
     "SettingsError",
     "SpeedParams",
     "SweepParams",
@@ -202,6 +203,19 @@ class SpeedParams(Frozen):
     repeats: int = Field(ge=1)
     threads: int = Field(ge=1)
     loop_rows: int = Field(ge=1)
+
+
+class ReductionParams(Frozen):
+    """Figure 1: the grid, and how each of its models trains."""
+
+    sigmas: tuple[Positive, ...] = Field(min_length=1)
+    targets: tuple[SecondOrder, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = Field(min_length=1)
+    width: int = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    batch_size: int = Field(ge=1)
+    max_steps: int = Field(ge=1)
+    record_every: int = Field(ge=1)
 
 
 class MixingParams(Frozen):

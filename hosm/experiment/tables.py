@@ -36,6 +36,7 @@ __all__ = [
     "load_results",
     "mixing_table",
     "ratio_table",
+    "reduction_table",
     "readme_block",
     "reliability_table",
     "replace_between_markers",
@@ -54,6 +55,26 @@ MEASURES = {  # entry of numbers.json -> what it is, and its unit
     "nll_diagonal": ("negative log-likelihood, diagonal of C alone", "nats per image"),
     "nll_isotropic": ("negative log-likelihood, one variance for all", "nats per image"),
 }
+
+
+def reduction_table(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return the errors of figure 1, with and without variance reduction."""
+    rows = [
+        {
+            "σ": f"{row['sigma']:g}",
+            "Variance reduction": row["reduction"],
+            "Squared error of s1, ours ± s.e.": cells.plus_minus(
+                row["s1_error"], row["s1_standard_error"]
+            ),
+            "Target of s2": row["target"],
+            "Squared error of s2, ours ± s.e.": cells.plus_minus(
+                row["s2_error"], row["s2_standard_error"]
+            ),
+            "Seeds": cells.count(row["seeds"]),
+        }
+        for row in records(errors)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _network(row: Row) -> str:
@@ -195,6 +216,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "table1-whole": accuracy_table(results.whole.accuracy),
         "table1-whole-cost": cost_table(results.whole.cost),
         "table1-first-order": first_order_table(results.trials),
+        "figure1-errors": reduction_table(results.reduction_errors),
         "table2-speed": speed_table(results.speed),
         "table2-ratios": ratio_table(results.speed),
         "table3-mixing": mixing_table(results.mixing, results.bias_bound),

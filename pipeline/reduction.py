@@ -1,0 +1,24 @@
+"""Stage `reduction`: figure 1, training with and without variance reduction."""
+
+from hosm.experiment import reduction as figure1
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage, write_csv, write_json
+
+
+def reduction() -> None:
+    """Write data/results/reduction: learning curves, estimates, final errors."""
+    folder = PROJECT / "data" / "results" / "reduction"
+    with open_stage("reduction") as (params, run, _):
+        run.log_params(params.reduction.model_dump())
+        names = ("curves", "estimates", "numbers")
+        frames = dict(zip(names, figure1.study(params.reduction), strict=True))
+        for name, frame in frames.items():
+            write_csv(frame, folder / f"{name}.csv")
+            run.log_artifact(folder / f"{name}.csv")
+        headline = figure1.headline(frames["numbers"])
+        write_json(headline, PROJECT / "reports" / "metrics" / "reduction.json")
+        run.log_metrics(headline)
+
+
+if __name__ == "__main__":
+    main(reduction)
