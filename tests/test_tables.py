@@ -273,13 +273,15 @@ def test_the_readme_block_holds_the_headline_numbers(results):
     assert "21.81 / 28.89" in block
     assert "28.1 at distance 0.31, beyond the bound" in block
     assert block.endswith("ranges are least to largest.")
-    assert "Profile `laptop`, seeds 0, 1, on 2 cores of a test." in block
+    assert "of seeds 0, 1, 2 (`make table1`)" in block
+    assert "profile `laptop`, seeds 0, 1, on 2 cores of a test;" in block
 
 
 def test_the_readme_block_shows_fresh_draws_at_the_papers_middle_sigma(results):
-    accuracy = results.accuracy
+    accuracy = results.whole.accuracy
     other = [accuracy.assign(regime="finite", mean=0.5), accuracy.assign(sigma=0.1, mean=0.6)]
-    changed = replace(results, accuracy=pd.concat([*other, accuracy]))
+    whole = replace(results.whole, accuracy=pd.concat([*other, accuracy]))
+    changed = replace(results, whole=whole)
     assert tables.readme_block(changed, FACTS) == tables.readme_block(results, FACTS)
 
 
