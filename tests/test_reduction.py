@@ -66,7 +66,7 @@ def test_exact_scores_have_no_error_and_the_least_loss():
 def test_noise_grows_as_sigma_falls_unless_it_is_reduced(target, power):
     """Variances over samples of fixed scores, on a log-log axis: slopes -2, -4, and none."""
     exact, draw = law("gaussian2"), torch.Generator().manual_seed(0)
-    x, z = exact.sample(4000, draw).double(), torch.randn(4000, 2, generator=draw).double()
+    x, z = exact.sample(2000, draw).double(), torch.randn(2000, 2, generator=draw).double()
     wrong = lambda points: (  # noqa: E731
         -0.7 * points,
         DiagonalPlusLowRank.from_diagonal(-0.8 * torch.ones_like(points)),
@@ -96,6 +96,8 @@ def test_a_run_that_diverges_is_told(capsys):
     assert (numbers["diverged"] > 0).any() and "diverged at step" in capsys.readouterr().out
     assert not np.isfinite(curves["s2_error"]).all()
     assert reduction.headline(numbers)["diverged"] == numbers["diverged"].sum()
+    none_left = reduction_figure(curves, estimates.iloc[:0])
+    assert none_left.axes[-1].get_title(loc="left") == "no estimates: every run diverged"
 
 
 def test_the_figure_names_what_it_shows(frames):
@@ -105,3 +107,6 @@ def test_the_figure_names_what_it_shows(frames):
     assert len(figure.axes) == 8
     assert any(word.startswith("σ = 0.01") for word in words)
     assert sum(word.startswith("largest miss") for word in words) == 4
+    far = frames[1].assign(s2=np.where(frames[1]["seed"] == 0, 99.0, frames[1]["s2"]))
+    texts = [text.get_text() for text in reduction_figure(frames[0], far).axes[-1].texts]
+    assert texts == ["off the chart: 2 of 4 runs"]

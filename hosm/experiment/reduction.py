@@ -50,9 +50,10 @@ BATCHES = 32  # of fresh clean points in an epoch
 VALIDATION_POINTS = 256
 TEST_POINTS = 2000
 LEAST_POINTS = 200_000  # behind the least values of the losses
-LINE = torch.linspace(-3, 3, 61)  # u, of the points (u, 0) where estimates are shown
+LINE = torch.arange(-30, 31) / 10  # u, of the points (u, 0) where estimates are shown
 
 MEASURED = ("train_dsm", "train_second", "s1_error", "s2_error")
+ON_LINE = ("u", "s1", "s2", "exact_s1", "exact_s2")
 
 Row = dict[str, Any]
 
@@ -212,9 +213,8 @@ def _along_the_line(cell: Row, models: nn.ModuleDict, smoothed: Law) -> list[Row
     for target, model in models.items():
         s1, s2 = model(x_noisy)
         columns = LINE, s1[:, 0], s2.to_dense()[:, 0, 0], *exact
-        names = ("u", "s1", "s2", "exact_s1", "exact_s2")
         for values in zip(*(column.tolist() for column in columns), strict=True):
-            rows.append({**cell, "target": target, **dict(zip(names, values, strict=True))})
+            rows.append({**cell, "target": target, **dict(zip(ON_LINE, values, strict=True))})
     return rows
 
 
@@ -276,7 +276,8 @@ def study(choices: ReductionParams) -> tuple[pd.DataFrame, pd.DataFrame, pd.Data
         about = f"sigma {sigma:g}, {reduction}, seed {seed}, {last[0]['seconds']:.1f} s"
         print(f"{about}: errors of s1 {last[0]['s1_error']:.3g}, of s2 {done}", flush=True)
     frame = pd.DataFrame(curves)
-    return frame, pd.DataFrame(estimates), _numbers(frame)
+    columns = ["sigma", "reduction", "seed", "target", *ON_LINE]  # even where all runs diverged
+    return frame, pd.DataFrame(estimates, columns=columns), _numbers(frame)
 
 
 def headline(numbers: pd.DataFrame) -> dict[str, float]:

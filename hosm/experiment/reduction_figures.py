@@ -59,11 +59,17 @@ def _draw_errors(ax: Axes, part: pd.DataFrame, target: str) -> str:
 
 def _draw_estimates(ax: Axes, part: pd.DataFrame, name: str) -> str:
     """Draw the estimates of every seed over the exact score."""
-    line = part.drop_duplicates("u")
+    if part.empty:
+        return "no estimates: every run diverged"
+    line, beyond, (low, high) = part.drop_duplicates("u"), 0, LIMITS[name]
     ax.plot(line["u"], line[f"exact_{name}"], color=GREY, linewidth=5, alpha=0.35, zorder=1)
     for (kind, _), run in groups(part, "reduction", "seed"):
         ax.plot(run["u"], run[name], color=COLOURS[kind], linewidth=1.1, alpha=0.9)
-    ax.set(ylim=LIMITS[name], xlim=(line["u"].min(), line["u"].max()))
+        beyond += not run[name].between(low, high).any()
+    if beyond:
+        text = f"off the chart: {beyond} of {len(groups(part, 'reduction', 'seed'))} runs"
+        ax.text(0.97, 0.05, text, transform=ax.transAxes, ha="right", fontsize=8)
+    ax.set(ylim=(low, high), xlim=(line["u"].min(), line["u"].max()))
     misses = (part[name] - part[f"exact_{name}"]).abs()
     return f"largest miss: {_pair(misses.groupby(part['reduction']).max().to_dict())}"
 
