@@ -53,9 +53,9 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
     "reduction": (
         "Training on N(0, I) in the plane, a line for each seed. From top to bottom: distance of "
         "the second-order loss (moment) from its least value (a and b in the paper); squared "
-        "error of s2, median over seeds, for each target, with that of s2 = 0 in grey; first entry "
-        "of s1 (c) and of s2 (d) at (u, 0). With variance reduction σ makes no difference; without "
-        "it the loss drowns in noise as σ falls.",
+        "error of s2, median over seeds, for each target, with that of s2 = 0 in grey; first "
+        "entry of s1 (c) and of s2 (d) at (u, 0). With variance reduction σ makes no difference; "
+        "without it the loss drowns in noise as σ falls.",
         "Four rows of charts, a column for each noise scale. Orange curves, without variance "
         "reduction, stay far from the least loss and from the exact scores at σ = 0.001 and "
         "approach them at 0.1; blue curves, with it, lie near the wide grey lines of the exact "
