@@ -16,7 +16,7 @@ from hosm.experiment.params import Params
 __all__ = ["facts"]
 
 PACKAGES = ("torch", "ray", "mlflow", "dvc", "numpy", "pandas")
-CODE = ("hosm", "pipeline", "params.yaml", "dvc.yaml")  # what a result depends on
+CODE = ("hosm", "pipeline", "dvc.yaml")  # what a result depends on, beside the settings
 
 
 def _processor() -> str:
@@ -60,11 +60,15 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def _commit(root: Path) -> str:
-    """Return the commit of the code, and whether the code differs from it."""
+    """Return the commit of the code, and whether code or settings differ from it.
+
+    The profile may: it is told apart.
+    """
     commit = _git(root, "rev-parse", "--short=10", "HEAD")
     if not commit:
         return "unknown: not a git repository"
     changed = _git(root, "status", "--porcelain", "--", *CODE)
+    changed = changed or _git(root, "diff", "HEAD", "-I^profile:", "--", "params.yaml")
     return f"{commit}, with changes that are not committed" if changed else commit
 
 
