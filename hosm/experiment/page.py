@@ -46,7 +46,8 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "autodiff; the floor of the rank and the constant Hessian as grey lines.",
     ),
     "whole": (
-        "The same at the paper's sizes, every data set and regime.",
+        "The same at the paper's sizes, every data set and regime. With few data (finite) a curve "
+        "may rise again: what is kept is then the best by its validation loss, not the end.",
         "A chart for each data set and regime, both axes logarithmic, a line for each target and "
         "for autodiff; the floor of the rank and the constant Hessian as grey lines.",
     ),
