@@ -140,12 +140,13 @@ def readme_block(results: Results, facts: dict[str, Any]) -> str:
     """
     frame = headline_table(results)
     seeds, whole = (
-        ", ".join(map(str, found)) for found in (facts["seeds"], results.whole.card["seeds"])
+        f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
+        for found in (facts["seeds"], results.whole.card["seeds"])
     )
     notes = [
         "Errors are squared Frobenius norms summed over entries,",
-        f"of seeds {whole} (`make table1`).",
-        f"The rest is of profile `{facts['profile']}`, seeds {seeds}, on {facts['hardware']};",
+        f"of {whole} (`make table1`).",
+        f"The rest is of profile `{facts['profile']}`, {seeds}, on {facts['hardware']};",
         "ranges are least to largest.",
     ]
     return f"{frame.to_markdown(index=False, disable_numparse=True)}\n\n{' '.join(notes)}"
