@@ -273,7 +273,7 @@ def test_the_readme_block_holds_the_headline_numbers(results):
     assert "21.81 / 28.89" in block
     assert "28.1 at distance 0.31, beyond the bound" in block
     assert block.endswith("ranges are least to largest.")
-    assert "of seeds 0, 1, 2 (`make table1`)" in block
+    assert "means over 2 seeds (`make table1`)" in block
     assert "profile `laptop`, seeds 0, 1, on 2 cores of a test;" in block
 
 

@@ -10,6 +10,7 @@ import torch
 from hosm.experiment import datasets
 from hosm.experiment.accuracy import autodiff_error, s2_error
 from hosm.experiment.params import ClusterParams, SettingsError, SweepParams
+from hosm.experiment.search import run_sweep
 from hosm.experiment.tasks import train_here
 from hosm.experiment.trial import SweepInputs, run_trial, task_of
 
@@ -147,7 +148,9 @@ def test_a_model_without_a_second_order_has_no_second_order_error():
         s2_error(model, "gaussian2", test, False)
 
 
-def test_a_rank_that_the_data_cannot_have_is_named():
-    given = inputs(ranks=(1, 3))
+@pytest.mark.parametrize("joint", [("moment",), ()])
+def test_a_rank_that_the_data_cannot_have_is_named_before_anything_runs(joint):
+    """Of heads too, which are trained only once their s1 is learned."""
+    given = inputs(ranks=(1, 3), joint=joint)
     with pytest.raises(SettingsError, match=r"rank = 3; legal for these data: 0\.\.2"):
-        task_of(given, given.sweep.grid()[-1], {})
+        run_sweep(given, "never", lambda *each: pytest.fail("a trial ran"))

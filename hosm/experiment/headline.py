@@ -139,14 +139,14 @@ def readme_block(results: Results, facts: dict[str, Any]) -> str:
         facts: as `page.facts` returns them.
     """
     frame = headline_table(results)
-    seeds, whole = (
-        f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
-        for found in (facts["seeds"], results.whole.card["seeds"])
-    )
+    seeds, counts = facts["seeds"], results.whole.accuracy["seeds"].dropna()
+    few, many = int(counts.min()), int(counts.max())
+    whole = f"{few} to {many}" if few < many else f"{few}"
+    named = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     notes = [
         "Errors are squared Frobenius norms summed over entries,",
-        f"of {whole} (`make table1`).",
-        f"The rest is of profile `{facts['profile']}`, {seeds}, on {facts['hardware']};",
+        f"means over {whole} seeds (`make table1`).",
+        f"The rest is of profile `{facts['profile']}`, {named}, on {facts['hardware']};",
         "ranges are least to largest.",
     ]
     return f"{frame.to_markdown(index=False, disable_numparse=True)}\n\n{' '.join(notes)}"

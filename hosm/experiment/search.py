@@ -169,8 +169,8 @@ def run_sweep(
         StageError: a trial failed; the others have run, and a restart tries the failed ones again.
     """
     grid, ended = inputs.sweep.grid(), []
-    for cell in grid:  # a rank that the data cannot have is an error before anything runs
-        task_of(inputs, cell, {})
+    for cell in (each for trial in grid for each in inputs.sweep.estimates(trial)):
+        task_of(inputs, cell, {})  # a rank that the data cannot have is named before anything runs
 
     def listen(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
