@@ -22,7 +22,38 @@ from hosm.autodiff import jacobian_vector_product
 from hosm.settings import Settings
 from hosm.targets import jacobian, moment, residual, split, stencil
 
-__all__ = ["HeadsObjective"]
+__all__ = ["HeadsObjective", "head_term"]
+
+
+def head_term(
+    model: Any,  # noqa: ANN401
+    target: str,
+    points: Tensor,
+    s1: Tensor,
+    slope: Tensor,
+    z: Tensor,
+    v: Tensor,
+    settings: Settings,
+) -> Tensor:
+    """Return the second-order term of one head, a scalar, given what it needs of s1.
+
+    Args:
+        model: a `ScoreModel` with a second-order network of its own.
+        target: `moment`, `residual` or `jacobian`.
+        points: the k points of the stencil one after another, shape (k n, D).
+        s1: first-order scores there, without gradient; `jacobian` does not look at them.
+        slope: J v at the first n points, shape (n, D); only `jacobian` looks at it.
+        z: standard normal noise, shape (n, D).
+        v: fair signs, shape (n, D).
+        settings: sigma, variance_reduction and diagonal are those of the term.
+    """
+    sigma: Any = settings.sigma
+    if target == "jacobian":
+        s2 = model.second_order(points[: len(v)])
+        return jacobian(s2, v, slope, settings.diagonal).mean()
+    expand = residual if target == "residual" else moment
+    scores = split(s1, model.second_order(points), len(z))
+    return expand(scores, z, sigma, settings.variance_reduction, settings.diagonal).mean()
 
 
 class HeadsObjective(nn.Module):
@@ -64,13 +95,11 @@ class HeadsObjective(nn.Module):
         """Return the terms, one for each model, of a batch (see `hosm.batches.Batch`)."""
         s, score = self.settings, self.models[0].score
         sigma: Any = s.sigma
-        points = stencil(x, sigma, z, s.variance_reduction)
-        if s.target == "jacobian":
-            product = jacobian_vector_product(score, points[0], v, s.jvp_step)
-            seconds = [model.second_order(points[0]) for model in self.models]
-            return torch.stack([jacobian(s2, v, product, s.diagonal).mean() for s2 in seconds])
-        whole = torch.cat(points)
-        s1, expand = score(whole), residual if s.target == "residual" else moment
-        scores = [split(s1, model.second_order(whole), len(x)) for model in self.models]
-        options = (z, sigma, s.variance_reduction, s.diagonal)
-        return torch.stack([expand(each, *options).mean() for each in scores])
+        points = torch.cat(stencil(x, sigma, z, s.variance_reduction))
+        slope, s1 = torch.empty(0), torch.empty(0)
+        if s.target == "jacobian":  # needs no values of s1
+            slope = jacobian_vector_product(score, points[: len(x)], v, s.jvp_step)
+        else:
+            s1 = score(points)
+        terms = [head_term(each, s.target, points, s1, slope, z, v, s) for each in self.models]
+        return torch.stack(terms)

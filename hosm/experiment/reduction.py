@@ -33,12 +33,13 @@ from torch import Tensor, nn
 from hosm.autodiff import jacobian_vector_product
 from hosm.experiment.datasets import law
 from hosm.experiment.params import ReductionParams
+from hosm.heads import head_term
 from hosm.laws import Law
 from hosm.metrics import hessian_error, score_error
 from hosm.networks import MLP
 from hosm.scores import ScoreModel, outputs_per_coordinate
 from hosm.settings import Settings
-from hosm.targets import dsm_value, jacobian, moment, residual, split, stencil
+from hosm.targets import dsm_value, stencil
 from hosm.training import Progress, fit
 
 __all__ = ["SideBySide", "build", "errors", "headline", "least_losses", "study"]
@@ -81,20 +82,13 @@ class SideBySide(nn.Module):
         score = next(iter(models.values())).score
         sigma: Any = self.settings.sigma
         reduction = self.settings.variance_reduction
-        points = stencil(x, sigma, z, reduction)
-        whole = torch.cat(points)
-        s1 = score(whole)
-        terms = [dsm_value(list(s1.split(len(x))), z, sigma, reduction)]
-        s1 = s1.detach()
-        for target, model in models.items():
-            if target == "jacobian":
-                slope = jacobian_vector_product(score, points[0], v, value=s1[: len(x)])
-                terms.append(jacobian(model.second_order(points[0]), v, slope, False))
-                continue
-            expand = moment if target == "moment" else residual
-            scores = split(s1, model.second_order(whole), len(x))
-            terms.append(expand(scores, z, sigma, reduction, False))
-        return torch.stack([term.mean() for term in terms])
+        points = torch.cat(stencil(x, sigma, z, reduction))
+        s1 = score(points)
+        slope = jacobian_vector_product(score, points[: len(x)], v)
+        given = (points, s1.detach(), slope, z, v, self.settings)
+        terms = [head_term(model, target, *given) for target, model in models.items()]
+        first = dsm_value(list(s1.split(len(x))), z, sigma, reduction).mean()
+        return torch.stack([first, *terms])
 
 
 def build(targets: Sequence[str], sigma: float, width: int, seed: int) -> nn.ModuleDict:

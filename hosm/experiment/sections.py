@@ -178,10 +178,8 @@ class SweepParams(Frozen):
     def model(self, cell: dict[str, Any]) -> ModelParams:
         """Return the settings of the model at a cell."""
         layers, target = self.models[cell["dataset"]], cell["target"]
-        kinds = ["first", "dsm"] if target == "dsm" else [target.split("-")[0]]
-        kinds = ["first"] if target == "dsm-vr" else kinds
-        if "first" in kinds and cell["regime"] == "finite":
-            kinds.append("finite")
+        alone = ("first", "finite") if cell["regime"] == "finite" else ("first",)
+        kinds = {"dsm": (*alone, "dsm"), "dsm-vr": alone}.get(target, (target.split("-")[0],))
         merged = {key: value for key, value in layers.items() if key not in KINDS}
         for kind in kinds:
             merged |= layers.get(kind, {})
