@@ -1,6 +1,7 @@
 """Evaluation on top of the library: table 1, table 2, mixing, denoising, saved models."""
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import torch
 
 from hosm.experiment import accuracy, denoising, mixing, timing
 from hosm.experiment.datasets import law
-from hosm.experiment.models import build_model, load_model, save_model
+from hosm.experiment.models import build_heads, build_model, load_model, save_model
 from hosm.experiment.params import (
     Backbone,
     MixingParams,
@@ -18,7 +19,9 @@ from hosm.experiment.params import (
     SpeedParams,
     UncertaintyParams,
 )
+from hosm.experiment.tasks import training_settings
 from hosm.operators import DiagonalPlusLowRank
+from hosm.settings import Settings
 
 
 def spec(**changes):
@@ -215,6 +218,25 @@ def test_one_of_each_class_in_turn():
     assert list(labels[denoising.one_of_each(labels, 5)]) == [0, 1, 2, 0, 1]
 
 
+# Tasks -----------------------------------------------------------------------------------------
+
+
+def test_every_setting_of_a_model_reaches_the_training_loop():
+    """A field that both know is taken over; each is given a value that is not its default."""
+    values = {"sigma": 0.3, "target": "residual", "variance_reduction": "control", "gamma": 2.0}
+    values |= {"orthogonal_noise": True, "second_order_share": 0.5, "jvp_step": 0.1, "seed": 4}
+    values |= {"learning_rate": 0.1, "weight_decay": 3.0, "batch_size": 7, "max_steps": 9}
+    values |= {"average_width": 0.2, "clip_norm": 5.0, "validate_every": 2, "patience": 6}
+    chosen = training_settings(spec(**values, regime="finite"))
+    shared = {field.name for field in fields(Settings)} - {"diagonal"}
+    assert shared == set(values)
+    assert {name: getattr(chosen, name) for name in shared} == values
+    default = Settings(sigma=1.0)
+    assert all(getattr(default, name) != value for name, value in values.items())
+    assert training_settings(spec(**values)).patience is None  # fresh draws need no early stop
+    assert training_settings(spec(rank=0)).diagonal and not chosen.diagonal
+
+
 # Models ----------------------------------------------------------------------------------------
 
 
@@ -225,6 +247,16 @@ def test_a_saved_model_is_the_model(tmp_path):
     x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(loaded(x)[1].to_dense(), model(x)[1].to_dense())
     assert card["data_sha256"] == "abc" and card["signature"]["inputs"][0]["shape"] == [-1, 5]
+
+
+def test_a_linear_skip_belongs_to_s1_alone():
+    backbone = Backbone(kind="mlp", shared=False, width=16, skip=True)
+    first = build_model(spec(backbone=backbone, target="dsm-vr"), (5,), 1.0)
+    assert first.trunk.skip is not None
+    assert build_model(spec(), (5,), 1.0).trunk.skip is None
+    heads = build_heads(spec(backbone=backbone), (5,), 1.0, (1, 2), first.state_dict())
+    assert all(model.trunk.skip is not None for model in heads.values())
+    assert all(model.second.skip is None for model in heads.values())
 
 
 def test_damaged_models_and_impossible_ranks_are_named(tmp_path):

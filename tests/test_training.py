@@ -216,6 +216,7 @@ def test_the_average_is_of_late_steps_with_the_width_asked_for(width):
     update = training._average(width)
     for step in range(steps):
         update(averaged, [weights[step]], step)
+        assert step or torch.equal(averaged[0], weights[0])  # the start is forgotten at once
     share, time = averaged[0], torch.arange(1, steps + 1) / steps
     assert float(share.sum()) == pytest.approx(1.0)
     mean = (share * time).sum()
