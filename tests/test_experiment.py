@@ -254,6 +254,7 @@ def test_a_linear_skip_belongs_to_s1_alone():
     first = build_model(spec(backbone=backbone, target="dsm-vr"), (5,), 1.0)
     assert first.trunk.skip is not None
     assert build_model(spec(), (5,), 1.0).trunk.skip is None
+    assert build_model(spec(backbone=backbone), (5,), 1.0).second.skip is None
     heads = build_heads(spec(backbone=backbone), (5,), 1.0, (1, 2), first.state_dict())
     assert all(model.trunk.skip is not None for model in heads.values())
     assert all(model.second.skip is None for model in heads.values())

@@ -53,7 +53,8 @@ def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> Sco
     shared = spec.backbone.shared or spec.first_order
     trunk = build_backbone(spec.backbone, shape, 1 + (extra if shared else 0), spec.backbone.width)
     width = spec.backbone.second_width or spec.backbone.width
-    second = None if shared else build_backbone(spec.backbone, shape, extra, width)
+    plain = spec.backbone.model_copy(update={"skip": False})  # the skip is of s1
+    second = None if shared else build_backbone(plain, shape, extra, width)
     torch.set_rng_state(state)
     return ScoreModel(
         trunk,
@@ -85,16 +86,16 @@ def build_heads(
         ranks: of each head; 0 for a diagonal one.
         weights: of the first-order model, tensors or arrays.
     """
-    plain = spec.backbone.model_copy(update={"skip": False, "shared": False})
+    apart = spec.backbone.model_copy(update={"shared": False})
     first = spec.model_copy(update={"target": "dsm"})
     trunk = build_model(first, shape, data_std)
     trunk.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()})
     models = {}
     for rank in ranks:
-        own = spec.model_copy(update={"backbone": plain, "rank": rank})
+        own = spec.model_copy(update={"backbone": apart, "rank": rank})
         models[str(rank)] = model = build_model(own, shape, data_std)
         model.trunk = trunk.trunk
-        if plain.kind == "mlp" and plain.second_width in (0, plain.width):
+        if apart.kind == "mlp" and apart.second_width in (0, apart.width):
             hidden = trunk.trunk.layers[:-1].state_dict()  # type: ignore[index, union-attr]
             model.second.layers[:-1].load_state_dict(hidden)  # type: ignore[index, union-attr]
     return nn.ModuleDict(models)
