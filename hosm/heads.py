@@ -67,12 +67,14 @@ class HeadsObjective(nn.Module):
         settings: sigma, target, diagonal, variance_reduction and jvp_step are those of the term.
 
     Raises:
-        ValueError: no models, models without a second network or of different trunks or noise
+        ValueError: no ModuleDict, no models, models without a second network or of different trunks or noise
             scales, a range of scales, or the target `dsm`.
     """
 
     def __init__(self, model: nn.ModuleDict, settings: Settings) -> None:
         super().__init__()
+        if not isinstance(model, nn.ModuleDict):
+            raise ValueError(f"heads must be a ModuleDict of models, got {type(model).__name__}")
         self.models: list[Any] = list(model.values())
         trunks = {id(each.trunk) for each in self.models}
         if len(trunks) != 1 or any(each.second is None for each in self.models):

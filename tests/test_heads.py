@@ -102,6 +102,7 @@ def test_heads_reach_the_hessian_of_the_smoothed_law(target):
     ("models", "changes", "message"),
     [
         (lambda: nn.ModuleDict(), {}, "got 0 trunks for 0 models"),
+        (lambda: heads([1])["r1"], {}, "a ModuleDict of models, got ScoreModel"),
         (lambda: nn.ModuleDict({**heads([1]), "r2": heads([2])["r2"]}), {}, "got 2 trunks"),
         (
             lambda: nn.ModuleDict({"a": ScoreModel(MLP(D, 3), sigma=SIGMA, rank=1)}),

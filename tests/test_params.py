@@ -88,6 +88,10 @@ def setter(*keys, value):
             r"unknown key .*lerning_rate; legal: .*learning_rate",
         ),
         (setter("trian", value={}), "unknown key trian; legal: .*train"),
+        (  # of a regime and a data set that this profile leaves out
+            setter("sweep", "logistic80", "finite", "weight_decay", value=-1.0),
+            "sweep.logistic80.weight_decay = -1.0",
+        ),
         (
             setter("sweep", "logistic50", "first", "max_stepz", value=1),
             "unknown key sweep.logistic50.max_stepz; legal: .*max_steps",

@@ -147,7 +147,7 @@ def load_params(path: Path) -> Params:
         params = Params(**_arranged(_at_profile(raw, profile)))
     except ValidationError as error:
         raise SettingsError(_explain(error, Params)) from error
-    for cell in (cell for trial in params.sweep.grid() for cell in params.sweep.estimates(trial)):
+    for cell in params.sweep.every_cell():
         try:
             params.sweep.model(cell)
         except ValidationError as error:

@@ -2,7 +2,7 @@
 
 import os
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -174,6 +174,13 @@ class SweepParams(Frozen):
             return [cell]
         heads = [(name, rank) for name in self.targets for rank in self.ranks_of(cell["dataset"])]
         return [cell, *({**cell, "target": name, "rank": rank} for name, rank in heads)]
+
+    def every_cell(self) -> list[dict[str, Any]]:
+        """Return a cell for whatever the settings describe, in the grid of this profile or not."""
+        every = {"datasets": tuple(self.models), "regimes": ("streaming", "finite")}
+        every |= {"targets": get_args(SecondOrder), "joint": get_args(SecondOrder)}
+        whole = self.model_copy(update=every)
+        return [cell for trial in whole.grid() for cell in whole.estimates(trial)]
 
     def model(self, cell: dict[str, Any]) -> ModelParams:
         """Return the settings of the model at a cell."""
