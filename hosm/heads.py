@@ -67,8 +67,8 @@ class HeadsObjective(nn.Module):
         settings: sigma, target, diagonal, variance_reduction and jvp_step are those of the term.
 
     Raises:
-        ValueError: no ModuleDict, no models, models without a second network or of different trunks or noise
-            scales, a range of scales, or the target `dsm`.
+        ValueError: no ModuleDict, no models, models without a second network or of different
+            trunks or noise scales, a range of scales, or the target `dsm`.
     """
 
     def __init__(self, model: nn.ModuleDict, settings: Settings) -> None:
