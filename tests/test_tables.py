@@ -89,9 +89,10 @@ def test_table1_marks_the_lowest_error_and_what_is_within_two_standard_errors(re
 
 def test_cost_is_stated_for_each_kind_of_fit(results):
     table = accuracy_tables.cost_table(results.cost)
-    assert list(table["Trained"]) == ["s1, DSM-VR", "s2, jacobian"]
-    assert list(table["Minutes, one thread each"]) == ["0.500", "1.00"]
-    assert list(table["Seconds per fit"]) == ["15.0", "30.0"]
+    assert list(table["Trained"]) == ["s1, DSM-VR", "s2, jacobian", "–"]
+    assert list(table["Minutes, one thread each"]) == ["0.500", "1.00", "1.50"]
+    assert list(table["Seconds per fit"]) == ["15.0", "30.0", "–"]
+    assert list(table["Fits"]) == ["2", "2", "4"]
 
 
 def test_a_reference_is_never_marked_as_the_best():

@@ -92,7 +92,7 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def cost_table(cost: pd.DataFrame) -> pd.DataFrame:
-    """Return what table 1 cost to train, for each data set and kind of fit."""
+    """Return what table 1 cost to train, for each data set and kind of fit, and in all."""
     names = {"dsm": "s1, DSM", "dsm-vr": "s1, DSM-VR"}
     rows = [
         {
@@ -105,4 +105,7 @@ def cost_table(cost: pd.DataFrame) -> pd.DataFrame:
         }
         for row in records(cost)
     ]
+    fits, minutes = cost["fits"].sum(), cost["seconds"].sum() / 60
+    total = ("all", cells.DASH, cells.DASH, cells.count(fits), cells.number(minutes), cells.DASH)
+    rows.append(dict(zip(rows[0], total, strict=True)))
     return pd.DataFrame(rows)
