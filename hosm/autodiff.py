@@ -10,7 +10,6 @@ by subspace iteration; here by block Lanczos with full reorthogonalisation: Lanc
 """
 
 from collections.abc import Callable
-from math import inf
 from typing import Any, Literal, NamedTuple
 from warnings import warn
 from weakref import WeakSet
@@ -27,8 +26,9 @@ __all__ = [
     "Eigenpairs",
     "autodiff_hessian",
     "hutchinson_diagonal",
-    "jacobian_vector_product",
     "leading_eigenpairs",
+    "pulled_back",
+    "vector_jacobian_product",
 ]
 
 ScoreFunction = Callable[[Tensor], Tensor]
@@ -53,33 +53,38 @@ def _check_points(x: Tensor, **others: Tensor) -> None:
     check_one_shape("(n, D)", x=x, **others)
 
 
-def jacobian_vector_product(
-    score_function: ScoreFunction,
-    x: Tensor,
-    v: Tensor,
-    step: float | None = None,
-    value: Tensor | None = None,
-) -> Tensor:
-    """Return J v, shape (n, D), without gradient.
+def vector_jacobian_product(score_function: ScoreFunction, x: Tensor, v: Tensor) -> Tensor:
+    """Return J^T v, shape (n, D), without gradient, at about the cost of another evaluation.
 
     Args:
         score_function: s1, (n, D) -> (n, D), acting on each point alone.
         x: points, shape (n, D).
         v: directions, shape (n, D).
-        step: None for exact forward mode; a length for the forward difference
-            (s1(x + step v) - s1(x)) / step, which is faster for large networks.
-        value: s1(x), shape (n, D), where the difference finds it already computed.
 
     Raises:
-        ValueError: a tensor of another shape or type, or step is not a finite number above 0.
+        ValueError: a tensor of another shape or type.
     """
-    _check_points(x, v=v, value=x if value is None else value)
-    _require(step is None or 0 < step < inf, "step", step, "None or a finite number above 0")
-    with torch.no_grad():
-        if step is None:
-            return torch.func.jvp(score_function, (x,), (v,))[1]
-        value = score_function(x) if value is None else value.detach()
-        return (score_function(x + step * v) - value) / step
+    _check_points(x, v=v)
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        s1 = score_function(x)
+    _check_points(x, s1=s1)
+    return pulled_back(s1, x, v, keep=False)
+
+
+def pulled_back(s1: Tensor, x: Tensor, v: Tensor, keep: bool = True) -> Tensor:
+    """Return J^T v, shape (n, D), without gradient, from an evaluation of s1 that is at hand.
+
+    Args:
+        s1: scores at x, shape (n, D), with their graph; where they have none, J is zero.
+        x: points, shape (n, D), that require a gradient.
+        v: directions, shape (n, D).
+        keep: whether the graph is needed once more.
+    """
+    if not s1.requires_grad:
+        return torch.zeros_like(x)
+    options = {"retain_graph": keep, "materialize_grads": True}
+    return torch.autograd.grad(s1, x, v, **options)[0]
 
 
 def _products(score_function: ScoreFunction, x: Tensor, mode: Mode) -> ScoreFunction:

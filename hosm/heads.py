@@ -1,7 +1,7 @@
 """Second-order heads: many s2 of one s1, trained side by side once s1 is learned.
 
 The targets `residual` and `jacobian` (see `hosm.objectives`) ask nothing of s1 but its values on
-the stencil and its products J v, and train none of its weights. So one s1, learned by denoising
+the stencil and its products J^T v, and train none of its weights. So one s1, learned by denoising
 score matching and frozen, serves every rank and both targets; heads of several ranks share its
 evaluation. Heads share no weights and Adam treats each weight alone, so that training them side
 by side equals training each apart, up to rounding. Waiting for s1 also helps: a head then
@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hosm.autodiff import jacobian_vector_product
+from hosm.autodiff import vector_jacobian_product
 from hosm.settings import Settings
-from hosm.targets import jacobian, moment, residual, split, stencil
+from hosm.targets import jacobian, moment, residual, stencil
 
 __all__ = ["HeadsObjective", "head_term"]
 
@@ -42,7 +42,7 @@ def head_term(
         target: `moment`, `residual` or `jacobian`.
         points: the k points of the stencil one after another, shape (k n, D).
         s1: first-order scores there, without gradient; `jacobian` does not look at them.
-        slope: J v at the first n points, shape (n, D); only `jacobian` looks at it.
+        slope: J^T v at the first n points, shape (n, D); only `jacobian` looks at it.
         z: standard normal noise, shape (n, D).
         v: fair signs, shape (n, D).
         settings: sigma, variance_reduction and diagonal are those of the term.
@@ -52,8 +52,8 @@ def head_term(
         s2 = model.second_order(points[: len(v)])
         return jacobian(s2, v, slope, settings.diagonal).mean()
     expand = residual if target == "residual" else moment
-    scores = split(s1, model.second_order(points), len(z))
-    return expand(scores, z, sigma, settings.variance_reduction, settings.diagonal).mean()
+    options = (sigma, settings.variance_reduction, settings.diagonal)
+    return expand(s1, model.second_order(points), z, *options).mean()
 
 
 class HeadsObjective(nn.Module):
@@ -64,7 +64,7 @@ class HeadsObjective(nn.Module):
     Args:
         model: a ModuleDict of `ScoreModel`s with one and the same trunk, which is frozen here,
             and each with a second-order network of its own.
-        settings: sigma, target, diagonal, variance_reduction and jvp_step are those of the term.
+        settings: sigma, target, diagonal, and variance_reduction are those of the term.
 
     Raises:
         ValueError: no ModuleDict, no models, models without a second network or of different
@@ -100,7 +100,7 @@ class HeadsObjective(nn.Module):
         points = torch.cat(stencil(x, sigma, z, s.variance_reduction))
         slope, s1 = torch.empty(0), torch.empty(0)
         if s.target == "jacobian":  # needs no values of s1
-            slope = jacobian_vector_product(score, points[: len(x)], v, s.jvp_step)
+            slope = vector_jacobian_product(score, points[: len(x)], v)
         else:
             s1 = score(points)
         terms = [head_term(each, s.target, points, s1, slope, z, v, s) for each in self.models]

@@ -296,5 +296,5 @@ class HighOrderObjective(nn.Module):
         """Return the objective, shape (1,), of a batch (see `hosm.batches.Batch`); t is unused."""
         s = self.settings
         options = (self.sigma, s.target, s.variance_reduction)
-        loss = order_k(self.model, self.lower, x, *options, z=z, v=v, jvp_step=s.jvp_step)
+        loss = order_k(self.model, self.lower, x, *options, z=z, v=v)
         return loss.unsqueeze(0)

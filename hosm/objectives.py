@@ -11,8 +11,8 @@ Second order, three targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s 
 - `residual` (Lu et al., "Maximum Likelihood Training for Score-Based Diffusion ODEs by High-Order
   Denoising Score Matching", ICML 2022, theorem 3.2):   E || s2 + I / sigma^2 - u u^T ||_F^2;
 - `jacobian` (generalises Ou et al., "Improving Probabilistic Diffusion Models With Optimal
-  Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(d s1/dx)) v ||^2
-  with fair signs v, whose mean over v is || s2 - d s1/dx ||_F^2.
+  Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(J)^T) v ||^2 with
+  J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric.
 
 Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
 sigma^-2 and sigma^-4 and would drown float32. No D x D matrix is formed.
@@ -36,7 +36,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from hosm.autodiff import jacobian_vector_product
+from hosm.autodiff import pulled_back
 from hosm.checks import check_one_shape, checked
 from hosm.noise import check_sigma, rademacher, standard_normal
 from hosm.operators import DiagonalPlusLowRank
@@ -47,7 +47,6 @@ from hosm.targets import (
     jacobian,
     moment,
     residual,
-    split,
     stencil,
 )
 
@@ -147,15 +146,19 @@ def _jacobian_terms(
     diagonal: bool,
     z: Tensor,
     v: Tensor,
-    step: float | None,
 ) -> Terms:
-    """Return both terms under the `jacobian` target, whose second term needs x_noisy alone."""
+    """Return both terms under the `jacobian` target, whose second term needs x_noisy alone.
+
+    J^T v is taken from the evaluation of s1 that the first term needs anyway.
+    """
     score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
-    s1, s2 = _at(model, sigma)(points[0])
-    check_one_shape("(n, D)", x_noisy=points[0], s1=s1)
+    with torch.enable_grad():
+        x_noisy = points[0].detach().requires_grad_()
+        s1, s2 = _at(model, sigma)(x_noisy)
+    check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
+    product = pulled_back(s1, x_noisy, v)
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
-    product = jacobian_vector_product(score_function, points[0], v, step, value=s1)
     return Terms(first, jacobian(s2, v, product, diagonal))
 
 
@@ -170,7 +173,6 @@ def joint_terms(
     *,
     z: Tensor | None = None,
     v: Tensor | None = None,
-    jvp_step: float | None = None,
 ) -> Terms:
     """Return the first- and second-order terms from one evaluation of the model.
 
@@ -185,7 +187,6 @@ def joint_terms(
         generator: source of z and v.
         z: standard normal noise, shape (n, D), in place of the generator's.
         v: fair signs for `jacobian`, shape (n, D), in place of the generator's.
-        jvp_step: step of the difference that stands for J v; None for exact forward mode.
 
     Raises:
         ValueError: shapes that differ, an empty or integer batch, sigma not above 0, or an
@@ -196,17 +197,16 @@ def joint_terms(
     _check(x, variance_reduction, z=z, v=v)
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
     v = rademacher(x, generator) if v is None and target == "jacobian" else v
-    size, points = len(x), stencil(x, sigma, z, variance_reduction)
+    points = stencil(x, sigma, z, variance_reduction)
     if v is not None and target == "jacobian":
-        options = (variance_reduction, diagonal, z, v, jvp_step)
+        options = (variance_reduction, diagonal, z, v)
         return _weighted(_jacobian_terms(model, points, sigma, *options), sigma)
     whole = torch.cat(points)
     s1, s2 = _at(model, sigma)(whole)
     check_one_shape("(n, D)", x_noisy=whole, s1=s1)
-    scores = split(s1, s2, size)
-    first = dsm_value([point.s1 for point in scores], z, sigma, variance_reduction)
+    first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
     expand = residual if target == "residual" else moment
-    second = expand(scores, z, sigma, variance_reduction, diagonal)
+    second = expand(s1, s2, z, sigma, variance_reduction, diagonal)
     return _weighted(Terms(first, second), sigma)
 
 
@@ -221,11 +221,10 @@ def second_order(
     *,
     z: Tensor | None = None,
     v: Tensor | None = None,
-    jvp_step: float | None = None,
 ) -> Tensor:
     """Return the second-order objective alone, a scalar; arguments as in `joint_terms`."""
     options = (target, variance_reduction, diagonal, generator)
-    return joint_terms(model, x, sigma, *options, z=z, v=v, jvp_step=jvp_step).second
+    return joint_terms(model, x, sigma, *options, z=z, v=v).second
 
 
 def joint(
@@ -240,7 +239,6 @@ def joint(
     *,
     z: Tensor | None = None,
     v: Tensor | None = None,
-    jvp_step: float | None = None,
 ) -> Tensor:
     """Return the second-order objective + gamma * DSM, a scalar (Meng et al., equation 12).
 
@@ -258,7 +256,6 @@ def joint(
         generator: source of z and v.
         z: standard normal noise, shape (n, D), in place of the generator's.
         v: fair signs for `jacobian`, shape (n, D), in place of the generator's.
-        jvp_step: step of the difference that stands for J v; None for exact forward mode.
 
     Raises:
         ValueError: gamma is negative or not finite; otherwise as in `joint_terms`.
@@ -275,6 +272,5 @@ def joint(
         generator,
         z=z,
         v=v,
-        jvp_step=jvp_step,
     )
     return second + gamma * first

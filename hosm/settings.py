@@ -23,7 +23,6 @@ class Settings:
         gamma: weight of DSM beside the second-order term.
         orthogonal_noise: make the noise of each global batch orthogonal.
         second_order_share: share of each batch that the second-order term is evaluated on.
-        jvp_step: step of the difference for J v; None for exact forward mode.
         learning_rate: of Adam in its first step; it decays linearly to zero.
         weight_decay: share of each weight that a step of rate one takes off (Loshchilov and
             Hutter, "Decoupled Weight Decay Regularization", ICLR 2019); linear skips are spared,
@@ -48,7 +47,6 @@ class Settings:
     gamma: float = 1.0
     orthogonal_noise: bool = False
     second_order_share: float = 1.0
-    jvp_step: float | None = None
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
     batch_size: int = 128

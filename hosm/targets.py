@@ -13,43 +13,24 @@ without factor: no second set of formulas is needed. No D x D matrix is formed.
 
 from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from hosm.operators import DiagonalPlusLowRank
+from hosm.products import factor_products
 
 __all__ = [
     "Scale",
-    "Scores",
     "VarianceReduction",
     "dsm_value",
     "jacobian",
     "moment",
     "residual",
-    "split",
     "stencil",
 ]
 
 VarianceReduction = Literal["control", "antithetic"] | None
 Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
-
-
-class Scores(NamedTuple):
-    """s1 and s2 at one point of the stencil x + sigma z, x - sigma z, x."""
-
-    s1: Tensor
-    s2: DiagonalPlusLowRank
-
-
-def split(s1: Tensor, s2: DiagonalPlusLowRank, size: int) -> list[Scores]:
-    """Return the scores on each point of the stencil, of those on all points in one batch.
-
-    Args:
-        s1: shape (k size, D), for the k points of the stencil one after another.
-        s2: operators at the same points.
-        size: samples n of the batch.
-    """
-    parts = zip(s1.split(size), s2.diag.split(size), s2.factor.split(size), strict=True)
-    return [Scores(s1, DiagonalPlusLowRank(diag, b, s2.signs)) for s1, diag, b in parts]
 
 
 def _column(sigma: Scale) -> Scale:
@@ -91,32 +72,40 @@ def dsm_value(s1: list[Tensor], z: Tensor, sigma: Scale, reduction: VarianceRedu
     return s1[0].square().sum(1) / 2 + (z * drift).sum(1)
 
 
+class _Contractions(NamedTuple):
+    """What the expansions read of A: tr A and ||A||^2, shape (N,), and W^T A W, (N, m, m)."""
+
+    trace: Tensor
+    norm: Tensor
+    forms: Tensor
+
+
+def _contract(matrix: DiagonalPlusLowRank, *vectors: Tensor) -> _Contractions:
+    """Contract A with itself, with I and with the vectors, each of shape (N, D)."""
+    d, c, W = matrix.diag, matrix.signs, torch.stack(vectors, -1)
+    q, P, G = factor_products(matrix.factor, W, c)
+    forms = (d.unsqueeze(-1) * W).mT @ W + (P.mT * c) @ P
+    norm = (d * (d + 2 * q)).sum(-1) + (G.square() * c * c.unsqueeze(-1)).sum((-2, -1))
+    return _Contractions((d + q).sum(-1), norm, forms)
+
+
 def _project(matrix: DiagonalPlusLowRank, diagonal: bool) -> DiagonalPlusLowRank:
     """Return the matrix, or the part of it that a diagonal objective looks at."""
     return DiagonalPlusLowRank.from_diagonal(matrix.diagonal()) if diagonal else matrix
 
 
-def _quadratic(matrix: DiagonalPlusLowRank, v: Tensor) -> Tensor:
-    """Return v^T A v for each sample."""
-    return (v * (matrix @ v)).sum(-1)
-
-
-def _noise_inner(matrix: DiagonalPlusLowRank, z: Tensor) -> Tensor:
-    """Return <I - z z^T, A> = tr A - z^T A z for each sample; its mean over z is zero."""
-    return matrix.trace() - _quadratic(matrix, z)
-
-
-def _combine(even: list[Tensor], odd: list[Tensor], reduction: VarianceReduction) -> Tensor:
-    """Combine a target's terms over the stencil.
+def _combine(even: Tensor, odd: Tensor, size: int, reduction: VarianceReduction) -> Tensor:
+    """Combine a target's terms over the stencil, shape (k n,), into one for each sample, (n,).
 
     `odd` holds the terms whose mean over z vanishes at the clean point, already multiplied by
     their power of 1 / sigma; subtracting that value leaves the mean and removes the noise.
     """
+    evens, odds = even.split(size), odd.split(size)
     if reduction == "antithetic":
-        return (even[0] + even[1] + odd[0] + odd[1]) / 2 - odd[2]
+        return (evens[0] + evens[1] + odds[0] + odds[1]) / 2 - odds[2]
     if reduction == "control":
-        return even[0] + odd[0] - odd[1]
-    return even[0] + odd[0]
+        return evens[0] + odds[0] - odds[1]
+    return even + odd
 
 
 def _signs(reduction: VarianceReduction) -> tuple[int, ...]:
@@ -128,57 +117,69 @@ def _signs(reduction: VarianceReduction) -> tuple[int, ...]:
     return {"antithetic": (1, -1, 0), "control": (1, 1)}.get(reduction or "", (1,))
 
 
-def _noisy(reduction: VarianceReduction) -> int:
-    """Return how many points of the stencil are noisy; they come first."""
-    return 2 if reduction == "antithetic" else 1
+def _everywhere(sigma: Scale, points: int) -> Scale:
+    """Return the noise scale of each sample at every point of the stencil, shape (k n,)."""
+    return sigma.repeat(points) if isinstance(sigma, Tensor) else sigma
 
 
 def moment(
-    scores: list[Scores], z: Tensor, sigma: Scale, reduction: VarianceReduction, diagonal: bool
+    s1: Tensor,
+    s2: DiagonalPlusLowRank,
+    z: Tensor,
+    sigma: Scale,
+    reduction: VarianceReduction,
+    diagonal: bool,
 ) -> Tensor:
     """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample, shape (n,): theorem 2.
 
     Args:
-        scores: s1, shape (n, D), and s2 on each point of the stencil.
+        s1: first-order scores on the k points of the stencil one after another, (k n, D).
+        s2: second-order scores there.
         z: standard normal noise, shape (n, D).
-        sigma: noise scale, or one for each point, shape (n,).
+        sigma: noise scale, or one for each sample, shape (n,).
         reduction: None, `control` or `antithetic`.
         diagonal: look at diagonals alone.
     """
-    psi = [_project(s2 + DiagonalPlusLowRank.outer(s1), diagonal) for s1, s2 in scores]
-    norms = [matrix.frobenius_norm_squared() for matrix in psi[: _noisy(reduction)]]
-    noise = [2 * _noise_inner(matrix, z) / sigma**2 for matrix in psi]
-    return _combine(norms, noise, reduction)
+    points = len(_signs(reduction))
+    w, scale = z.repeat(points, 1), _everywhere(sigma, points)
+    if diagonal:
+        psi = s2.diagonal() + s1.square()
+        norm, noise = psi.square().sum(1), (psi * (1 - w.square())).sum(1)
+    else:  # psi = s2 + s1 s1^T, multiplied out
+        trace, norm, forms = _contract(s2, s1, w)
+        length = s1.square().sum(1)
+        norm = norm + 2 * forms[:, 0, 0] + length.square()
+        noise = trace - forms[:, 1, 1] + length - (s1 * w).sum(1).square()
+    return _combine(norm, 2 * noise / scale**2, len(z), reduction)
 
 
 def residual(
-    scores: list[Scores], z: Tensor, sigma: Scale, reduction: VarianceReduction, diagonal: bool
+    s1: Tensor,
+    s2: DiagonalPlusLowRank,
+    z: Tensor,
+    sigma: Scale,
+    reduction: VarianceReduction,
+    diagonal: bool,
 ) -> Tensor:
     """Expand || s2 + I / sigma^2 - u u^T ||^2 with u = s + z / sigma, for each sample.
 
     Lu et al., ICML 2022, theorem 3.2; s is s1 without gradient. Arguments as in `moment`.
     """
-    even: list[Tensor] = []
-    odd: list[Tensor] = []
-    for (s1, s2), sign in zip(scores, _signs(reduction), strict=True):
-        matrix, s = _project(s2, diagonal), s1.detach()
-        noise = 2 * _noise_inner(matrix, z) / sigma**2
-        if sign:
-            image = matrix @ s
-            noise = noise - (4 * sign / sigma) * (z * image).sum(-1)
-            if len(even) < _noisy(reduction):
-                even.append(matrix.frobenius_norm_squared() - 2 * (s * image).sum(-1))
-        odd.append(noise)
-    return _combine(even, odd, reduction)
+    signs = _signs(reduction)
+    s, w, scale = s1.detach(), z.repeat(len(signs), 1), _everywhere(sigma, len(signs))
+    trace, norm, forms = _contract(_project(s2, diagonal), s, w)
+    side = s1.new_tensor(signs).repeat_interleave(len(z))
+    noise = 2 * (trace - forms[:, 1, 1]) / scale**2 - 4 * side * forms[:, 0, 1] / scale
+    return _combine(norm - 2 * forms[:, 0, 0], noise, len(z), reduction)
 
 
 def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool) -> Tensor:
-    """Evaluate || (s2 - J) v ||^2, or || alpha - v * (J v) ||^2, for each sample, shape (n,).
+    """Evaluate || s2 v - J^T v ||^2, or || alpha - v * (J^T v) ||^2, for each sample, shape (n,).
 
     Args:
         s2: second-order scores at n points.
         v: fair signs, shape (n, D).
-        product: J v, shape (n, D), with J = d s1 / dx.
+        product: J^T v, shape (n, D), with J = d s1 / dx.
         diagonal: look at the diagonal of s2 alone.
     """
     error = s2.diagonal() - v * product if diagonal else s2 @ v - product

@@ -82,7 +82,7 @@ class JointObjective(nn.Module):
         s = self.settings
         target: Target = s.target  # type: ignore[assignment]
         options = (sigma, target, s.variance_reduction, s.diagonal)
-        return joint_terms(self.model, x, *options, z=z, v=v, jvp_step=s.jvp_step)
+        return joint_terms(self.model, x, *options, z=z, v=v)
 
 
 def _take(sigma: float | Tensor, part: slice) -> float | Tensor:

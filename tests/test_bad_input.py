@@ -308,7 +308,7 @@ OTHERS = {
     "model, sigma": (lambda: MODEL(X, 0.7), "0.7", "0.5"),
     "network, width": (lambda: networks.MLP(3, 2, width=0), "width", "0"),
     "product, one row": (
-        lambda: autodiff.jacobian_vector_product(torch.neg, X, X[:1]),
+        lambda: autodiff.vector_jacobian_product(torch.neg, X, X[:1]),
         "(1, 3)",
     ),
     "autodiff, a vector": (lambda: autodiff.autodiff_hessian(torch.neg, V), "(3,)"),

@@ -224,7 +224,7 @@ def test_one_of_each_class_in_turn():
 def test_every_setting_of_a_model_reaches_the_training_loop():
     """A field that both know is taken over; each is given a value that is not its default."""
     values = {"sigma": 0.3, "target": "residual", "variance_reduction": "control", "gamma": 2.0}
-    values |= {"orthogonal_noise": True, "second_order_share": 0.5, "jvp_step": 0.1, "seed": 4}
+    values |= {"orthogonal_noise": True, "second_order_share": 0.5, "seed": 4}
     values |= {"learning_rate": 0.1, "weight_decay": 3.0, "batch_size": 7, "max_steps": 9}
     values |= {"average_width": 0.2, "clip_norm": 5.0, "validate_every": 2, "patience": 6}
     chosen = training_settings(spec(**values, regime="finite"))

@@ -15,6 +15,7 @@ ALLOWED = {  # module -> what of ours it may import
             "checkpoints",
             "eigen",
             "operands",
+            "products",
         )
     },
     **{name: {"checks"} for name in ("noise", "laws", "unet", "ess", "proposals")},
@@ -26,7 +27,7 @@ ALLOWED = {  # module -> what of ours it may import
     "metrics": {"checks", "ess"},
     "tweedie": {"checks", "operators"},
     "scores": {"noise", "operators", "networks", "autodiff"},
-    "targets": {"operators"},
+    "targets": {"operators", "products"},
     "objectives": {"checks", "noise", "operators", "autodiff", "targets"},
     "autodiff": {"checks", "noise"},
     "high_order": {"checks", "noise", "operators", "targets", "tensors"},

@@ -30,7 +30,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from hosm.autodiff import jacobian_vector_product
+from hosm.autodiff import vector_jacobian_product
 from hosm.experiment.datasets import law
 from hosm.experiment.params import ReductionParams
 from hosm.heads import head_term
@@ -84,7 +84,7 @@ class SideBySide(nn.Module):
         reduction = self.settings.variance_reduction
         points = torch.cat(stencil(x, sigma, z, reduction))
         s1 = score(points)
-        slope = jacobian_vector_product(score, points[: len(x)], v)
+        slope = vector_jacobian_product(score, points[: len(x)], v)
         given = (points, s1.detach(), slope, z, v, self.settings)
         terms = [head_term(model, target, *given) for target, model in models.items()]
         first = dsm_value(list(s1.split(len(x))), z, sigma, reduction).mean()

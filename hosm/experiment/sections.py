@@ -97,7 +97,6 @@ class ModelParams(Frozen):
     variance_reduction: Literal["antithetic", "control", "none"] = "antithetic"
     gamma: float = Field(default=1.0, ge=0)
     second_order_share: float = Field(default=1.0, gt=0, le=1)
-    jvp_step: float = Field(default=0.0, ge=0)
     orthogonal_noise: bool = False
     regime: Regime = "streaming"
     learning_rate: float = Field(gt=0)

@@ -66,7 +66,6 @@ def training_settings(spec: ModelParams) -> Settings:
         gamma=spec.gamma,
         orthogonal_noise=spec.orthogonal_noise,
         second_order_share=spec.second_order_share,
-        jvp_step=spec.jvp_step or None,
         learning_rate=spec.learning_rate,
         weight_decay=spec.weight_decay,
         batch_size=spec.batch_size,

@@ -1,0 +1,60 @@
+"""One pass over a factor: its products and their gradients, against plain tensors."""
+
+import pytest
+import torch
+
+from hosm.products import factor_products
+
+DOUBLE = torch.float64
+
+
+def parts(k, m, signs, batch=(3,), size=7):
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((*batch, size, k), (*batch, size, m))
+    factor, columns = (
+        torch.randn(shape, generator=generator, dtype=DOUBLE).requires_grad_() for shape in shapes
+    )
+    return factor, columns, torch.tensor(signs, dtype=DOUBLE)
+
+
+def plain(factor, columns, signs):
+    return (factor.square() * signs).sum(-1), factor.mT @ columns, factor.mT @ factor
+
+
+CASES = [(3, 2, [1, 1, 1]), (3, 2, [1, -1, 1]), (1, 3, [-1]), (0, 2, [])]
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize(("k", "m", "signs"), CASES)
+def test_products_and_gradients_are_those_of_plain_tensors(k, m, signs, batch):
+    given = parts(k, m, signs, batch)
+    found, expected = factor_products(*given), plain(*given)
+    weights = [torch.randn_like(part) for part in expected]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    sums = [sum((w * p).sum() for w, p in zip(weights, p_, strict=True)) for p_ in (found, expected)]
+    gradients = [torch.autograd.grad(total, given[:2]) for total in sums]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_gradients_have_gradients():
+    factor, columns, signs = parts(2, 1, [1, -1], (2,), 4)
+    products = lambda U, W: tuple(factor_products(U, W, signs))  # noqa: E731
+    assert torch.autograd.gradcheck(products, (factor, columns))
+    assert torch.autograd.gradgradcheck(products, (factor, columns))
+
+
+def test_a_part_without_gradient_gets_none():
+    factor, columns, signs = parts(2, 1, [1, 1])
+    total = factor_products(factor, columns.detach(), signs).images.sum()
+    assert torch.autograd.grad(total, factor)[0].shape == factor.shape
+    total = factor_products(factor.detach(), columns, signs).images.sum()
+    assert torch.autograd.grad(total, columns)[0].shape == columns.shape
+
+
+def test_products_under_vmap_are_those_of_each():
+    factor, columns, signs = (part.detach() for part in parts(3, 2, [1, 1, -1], (4,)))
+    each = torch.func.vmap(lambda U, W: tuple(factor_products(U, W, signs)))(factor, columns)
+    for one, other in zip(each, plain(factor, columns, signs), strict=True):
+        torch.testing.assert_close(one, other)
