@@ -58,6 +58,7 @@ class DiagonalPlusLowRank:
 
     def __init__(self, diag: Tensor, factor: Tensor, signs: Tensor | None = None) -> None:
         check_parts(diag, factor, signs)
+        self.positive = signs is None  # c = +1, known without a look at its values
         signs = diag.new_ones(factor.shape[-1:]) if signs is None else signs.to(diag)
         self.diag, self.factor, self.signs = diag, factor, signs
 

@@ -32,14 +32,19 @@ class Products(NamedTuple):
 
 
 class _FactorProducts(torch.autograd.Function):
-    """q, P and G of (U, W, c), held transposed, (*, k, D): the layout of a network's output."""
+    """q, P and G of U and W by rows, (*, k, D) and (*, m, D): the layout of a network's output."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(rows: Tensor, columns: Tensor, signs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        squares = (signs.unsqueeze(-1) * rows * rows).sum(-2)
-        return squares, rows @ columns, rows @ rows.mT
+    def forward(
+        rows: Tensor, vectors: Tensor, signs: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        if signs is None:
+            squares = torch.linalg.vecdot(rows, rows, dim=-2)
+        else:
+            squares = signs @ rows.square()
+        return squares, rows @ vectors.mT, rows @ rows.mT
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:  # noqa: ANN401
@@ -47,23 +52,24 @@ class _FactorProducts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
-        rows, columns, signs = ctx.saved_tensors
+        rows, vectors, signs = ctx.saved_tensors
         squares, images, gram = grads
         first = second = None
         if ctx.needs_input_grad[0]:
-            first = (gram + gram.mT) @ rows + images @ columns.mT
-            first.addcmul_(signs.unsqueeze(-1) * rows, squares.unsqueeze(-2), value=2)
+            signed = rows if signs is None else signs.unsqueeze(-1) * rows
+            first = (gram + gram.mT) @ rows + images @ vectors
+            first = first.addcmul_(signed, squares.unsqueeze(-2), value=2)
         if ctx.needs_input_grad[1]:
-            second = rows.mT @ images
+            second = images.mT @ rows
         return first, second, None
 
 
-def factor_products(factor: Tensor, columns: Tensor, signs: Tensor) -> Products:
+def factor_products(factor: Tensor, vectors: Tensor, signs: Tensor | None) -> Products:
     """Return q, P and G.
 
     Args:
         factor: U, shape (*, D, k).
-        columns: W, the vectors of the quadratic forms, shape (*, D, m).
-        signs: c, shape (k,), each +1 or -1; without gradient.
+        vectors: the columns of W, as rows of shape (*, m, D): far faster than as columns.
+        signs: c, shape (k,), each +1 or -1, without gradient; None where all are +1.
     """
-    return Products(*_FactorProducts.apply(factor.mT, columns, signs))
+    return Products(*_FactorProducts.apply(factor.mT, vectors, signs))

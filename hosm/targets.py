@@ -82,10 +82,10 @@ class _Contractions(NamedTuple):
 
 def _contract(matrix: DiagonalPlusLowRank, *vectors: Tensor) -> _Contractions:
     """Contract A with itself, with I and with the vectors, each of shape (N, D)."""
-    d, c, W = matrix.diag, matrix.signs, torch.stack(vectors, -1)
-    q, P, G = factor_products(matrix.factor, W, c)
-    forms = (d.unsqueeze(-1) * W).mT @ W + (P.mT * c) @ P
-    norm = (d * (d + 2 * q)).sum(-1) + (G.square() * c * c.unsqueeze(-1)).sum((-2, -1))
+    d, c, W = matrix.diag, matrix.signs, torch.stack(vectors, -2)
+    q, P, G = factor_products(matrix.factor, W, None if matrix.positive else c)
+    forms = (d.unsqueeze(-2) * W) @ W.mT + (P.mT * c) @ P
+    norm = (d * (d + 2 * q)).sum(-1) + (G.square() @ c) @ c
     return _Contractions((d + q).sum(-1), norm, forms)
 
 

@@ -10,18 +10,19 @@ DOUBLE = torch.float64
 
 def parts(k, m, signs, batch=(3,), size=7):
     generator = torch.Generator().manual_seed(0)
-    shapes = ((*batch, size, k), (*batch, size, m))
-    factor, columns = (
+    shapes = ((*batch, size, k), (*batch, m, size))
+    factor, vectors = (
         torch.randn(shape, generator=generator, dtype=DOUBLE).requires_grad_() for shape in shapes
     )
-    return factor, columns, torch.tensor(signs, dtype=DOUBLE)
+    return factor, vectors, None if signs is None else torch.tensor(signs, dtype=DOUBLE)
 
 
-def plain(factor, columns, signs):
-    return (factor.square() * signs).sum(-1), factor.mT @ columns, factor.mT @ factor
+def plain(factor, vectors, signs):
+    signed = factor.square() if signs is None else factor.square() * signs
+    return signed.sum(-1), factor.mT @ vectors.mT, factor.mT @ factor
 
 
-CASES = [(3, 2, [1, 1, 1]), (3, 2, [1, -1, 1]), (1, 3, [-1]), (0, 2, [])]
+CASES = [(3, 2, None), (3, 2, [1, -1, 1]), (1, 3, [-1]), (0, 2, [])]
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
@@ -39,22 +40,22 @@ def test_products_and_gradients_are_those_of_plain_tensors(k, m, signs, batch):
 
 
 def test_gradients_have_gradients():
-    factor, columns, signs = parts(2, 1, [1, -1], (2,), 4)
+    factor, vectors, signs = parts(2, 1, [1, -1], (2,), 4)
     products = lambda U, W: tuple(factor_products(U, W, signs))  # noqa: E731
-    assert torch.autograd.gradcheck(products, (factor, columns))
-    assert torch.autograd.gradgradcheck(products, (factor, columns))
+    assert torch.autograd.gradcheck(products, (factor, vectors))
+    assert torch.autograd.gradgradcheck(products, (factor, vectors))
 
 
 def test_a_part_without_gradient_gets_none():
-    factor, columns, signs = parts(2, 1, [1, 1])
-    total = factor_products(factor, columns.detach(), signs).images.sum()
+    factor, vectors, signs = parts(2, 1, [1, 1])
+    total = factor_products(factor, vectors.detach(), signs).images.sum()
     assert torch.autograd.grad(total, factor)[0].shape == factor.shape
-    total = factor_products(factor.detach(), columns, signs).images.sum()
-    assert torch.autograd.grad(total, columns)[0].shape == columns.shape
+    total = factor_products(factor.detach(), vectors, signs).images.sum()
+    assert torch.autograd.grad(total, vectors)[0].shape == vectors.shape
 
 
 def test_products_under_vmap_are_those_of_each():
-    factor, columns, signs = (part.detach() for part in parts(3, 2, [1, 1, -1], (4,)))
-    each = torch.func.vmap(lambda U, W: tuple(factor_products(U, W, signs)))(factor, columns)
-    for one, other in zip(each, plain(factor, columns, signs), strict=True):
+    factor, vectors, signs = (part.detach() for part in parts(3, 2, [1, 1, -1], (4,)))
+    each = torch.func.vmap(lambda U, W: tuple(factor_products(U, W, signs)))(factor, vectors)
+    for one, other in zip(each, plain(factor, vectors, signs), strict=True):
         torch.testing.assert_close(one, other)
