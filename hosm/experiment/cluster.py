@@ -37,7 +37,7 @@ from hosm import __version__
 from hosm.batches import Shard
 from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.experiment.params import ClusterParams
-from hosm.experiment.process import StageError
+from hosm.experiment.process import StageError, keep_freed_memory
 from hosm.experiment.tasks import TrainingTask, train_here
 from hosm.experiment.tracking import RunLogger
 from hosm.training import Progress, TrainingResult
@@ -167,6 +167,7 @@ def _worker(config: dict[str, Any]) -> dict[str, Any] | None:
     _hush("ray.train")
     rank, workers = context.get_world_rank(), context.get_world_size()
     torch.set_num_threads(config["threads"])
+    keep_freed_memory()
     latest, state = ray.train.get_checkpoint(), None
     if latest is not None:
         with latest.as_directory() as folder:

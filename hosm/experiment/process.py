@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["PROJECT", "StageError", "die_with_parent", "main"]
+__all__ = ["PROJECT", "StageError", "die_with_parent", "keep_freed_memory", "main"]
 
 PROJECT = Path(os.environ.get("HOSM_PROJECT") or Path.cwd()).resolve()
 _PR_SET_PDEATHSIG = 1
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of mallopt(3)
+_DEFAULT_TRIM, _DEFAULT_MMAPS = 128 * 1024, 65536
 
 
 class StageError(RuntimeError):
@@ -30,6 +32,23 @@ def die_with_parent() -> None:
             raise SystemExit("the parent process ended before the stage began")
 
 
+def keep_freed_memory(keep: bool = True) -> None:
+    """Have glibc keep the memory of freed tensors for the next ones, or give it back as it does.
+
+    By default each large tensor is mapped anew and its pages cleared at first touch, in every
+    step of a training. Where there is no glibc, nothing happens.
+
+    Args:
+        keep: whether to keep it; False restores glibc's defaults.
+    """
+    libc = ctypes.CDLL(None)
+    if sys.platform == "linux" and hasattr(libc, "mallopt"):
+        libc.mallopt(_M_MMAP_MAX, 0 if keep else _DEFAULT_MMAPS)
+        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if keep else _DEFAULT_TRIM)
+        if not keep:
+            libc.malloc_trim(0)
+
+
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
@@ -45,6 +64,7 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
         inspect.signature(stage).bind(*arguments)
     except TypeError as error:
         raise SystemExit(f"error: {stage.__name__} takes other arguments: {error}") from error
+    keep_freed_memory()
     signal.signal(signal.SIGTERM, _interrupt)
     if "DVC_STAGE" in os.environ:
         die_with_parent()

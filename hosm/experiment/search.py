@@ -19,7 +19,7 @@ from ray import tune
 from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.experiment.cluster import last_line, train_on_cluster
 from hosm.experiment.params import CELL
-from hosm.experiment.process import StageError
+from hosm.experiment.process import StageError, keep_freed_memory
 from hosm.experiment.tasks import train_here
 from hosm.experiment.trial import SweepInputs, Train, run_trial, task_of
 
@@ -69,6 +69,7 @@ def _trainer(inputs: SweepInputs) -> Train:
 
 def _trial(config: dict[str, Any], inputs: SweepInputs) -> None:
     """Carry out one trial; its tables travel as text, which every logger of Ray can hold."""
+    keep_freed_memory()
     rows, curves = run_trial(inputs, config["cell"], _trainer(inputs), _keep, _kept())
     tables = {"rows": json.dumps(rows), "curves": json.dumps(curves)}
     tune.report({**tables, "done_training": 1})

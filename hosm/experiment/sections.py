@@ -200,13 +200,18 @@ class AccuracyParams(Frozen):
 
 
 class SpeedParams(Frozen):
-    """Table 2: what is timed, and how often."""
+    """Table 2 and the cost of training: what is timed, and how often."""
 
     batch: int = Field(ge=1)
     ranks: tuple[Count, ...] = Field(min_length=1)
     repeats: int = Field(ge=1)
     threads: int = Field(ge=1)
     loop_rows: int = Field(ge=1)
+    compiled: bool
+    dense: tuple[tuple[Count, Count], ...] = Field(min_length=1)
+    images: tuple[tuple[Count, Count], ...] = Field(min_length=1)
+    image_batch: int = Field(ge=1)
+    image_ranks: tuple[Count, ...] = Field(min_length=1)
 
 
 class ReductionParams(Frozen):

@@ -1,0 +1,129 @@
+"""How time and memory grow with the dimension D and with the rank r, up to large colour images.
+
+One U-Net with a shared trunk, the same batch for all sizes: a DSM step, a joint step (`jacobian`)
+with a diagonal and with a low-rank head, and what users then ask of the model: the map of
+posterior variances, the leading directions of the posterior covariance, and posterior samples.
+Growth is stated as the slope of log time, or log bytes, against log D or log r: 1 is linear.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from hosm.experiment.models import build_model
+from hosm.experiment.params import Backbone, SpeedParams
+from hosm.experiment.stopwatch import Work, devices, peak_bytes, summary, threads, timed_in_turn
+from hosm.experiment.training_cost import SIGMA, model_params, step_of
+from hosm.uncertainty import leading_directions, posterior
+
+__all__ = ["slopes", "time_dimensions"]
+
+DIRECTIONS = 5
+DRAWS = 16
+BACKBONE = Backbone(kind="unet", shared=True)
+
+
+def _uses(shape: tuple[int, ...], rank: int, size: int, device: torch.device) -> dict[str, Work]:
+    """Return what is asked of a learned model at one noisy batch, by name."""
+    model = build_model(model_params(BACKBONE, rank, "jacobian"), shape, 1.0).to(device).eval()
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(size, int(torch.Size(shape).numel()), generator=draw).to(device)
+    law = posterior(model, x, SIGMA)
+    with torch.no_grad():
+        # untrained, C is all but diagonal: give it the spread of a learned one
+        factor = torch.randn(law.covariance.factor.shape, generator=draw).to(device) * 0.1
+    covariance = type(law.covariance)(law.covariance.diag, factor)
+    law = type(law)(law.mean, covariance, law.clipped_share)
+    return {
+        "variance map": lambda: posterior(model, x, SIGMA).variance,
+        f"{DIRECTIONS} directions": lambda: leading_directions(covariance, DIRECTIONS),
+        f"{DRAWS} samples": lambda: law.sample(DRAWS),
+    }
+
+
+def _works(
+    shape: tuple[int, ...], rank: int, size: int, device: torch.device
+) -> Iterator[tuple[str, int, Work]]:
+    """Yield method, rank and what to time, for one image shape."""
+    for target, r in (("dsm", 0), ("jacobian", 0), ("jacobian", rank)):
+        spec = model_params(BACKBONE, r, target, "none")
+        name = "DSM step" if target == "dsm" else "joint step"
+        yield name, r, step_of(spec, shape, size, device)
+    for name, work in _uses(shape, rank, size, device).items():
+        yield name, rank, work
+
+
+def _growth_with_rank(params: SpeedParams, device: torch.device) -> Iterator[tuple[int, Work]]:
+    channels, side = params.images[min(2, len(params.images) - 1)]
+    for rank in params.image_ranks[1:]:
+        spec = model_params(BACKBONE, rank, "jacobian", "none")
+        yield rank, step_of(spec, (channels, side, side), params.image_batch, device)
+
+
+def _rows(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
+    first = params.image_ranks[0]
+    for index, (channels, side) in enumerate(params.images):
+        facts = {"channels": channels, "side": side, "dimension": channels * side**2}
+        works = list(_works((channels, side, side), first, params.image_batch, device))
+        if index == min(2, len(params.images) - 1):
+            works += [("joint step", *pair) for pair in _growth_with_rank(params, device)]
+        named = {f"{name}, r = {rank}": work for name, rank, work in works}
+        times = timed_in_turn(named, params.repeats, device)
+        for (name, rank, work), key in zip(works, named, strict=True):
+            row = {**facts, "method": name, "rank": rank, **summary(times[key])}
+            yield {**row, **peak_bytes(work, device)}
+
+
+def time_dimensions(params: SpeedParams) -> pd.DataFrame:
+    """Return times in seconds and peak memory in bytes by image size, method and rank."""
+    rows: list[dict[str, Any]] = []
+    with threads(params.threads):
+        for device in devices():
+            for row in _rows(params, device):
+                label = f"D = {row['dimension']} {row['method']} r = {row['rank']}"
+                memory = f"{row['allocated'] / 1e6:.0f} MB"
+                print(f"{label}: {row['seconds']:.3g} s, {memory}", flush=True)
+                rows.append({"device": device.type, "batch": params.image_batch, **row})
+    return pd.DataFrame(rows).assign(threads=params.threads)
+
+
+def _slope(x: pd.Series, y: pd.Series) -> float:
+    """Return the least-squares slope of log y against log x."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def slopes(times: pd.DataFrame) -> pd.DataFrame:
+    """Return how time and allocated memory grow: slopes on logarithmic axes.
+
+    Args:
+        times: as returned by `time_dimensions`.
+
+    Returns:
+        For each device, method and rank the slope with D; for the joint step also that with r,
+        at the one size where several ranks were timed. `from` and `to` are the ends of the fit.
+    """
+    out = []
+    for (device, method, rank), rows in times.groupby(["device", "method", "rank"]):
+        if rows["dimension"].nunique() > 1:
+            fit = {"device": device, "method": method, "rank": rank, "variable": "D"}
+            out.append((fit, rows["dimension"], rows))
+    for (device, size), rows in times[times["method"] == "joint step"].groupby(
+        ["device", "dimension"]
+    ):
+        rows = rows[rows["rank"] > 0]
+        if rows["rank"].nunique() > 2:
+            fit = {"device": device, "method": f"joint step, D = {size}", "variable": "r"}
+            out.append((fit, rows["rank"], rows))
+    return pd.DataFrame(
+        {
+            **fit,
+            "from": int(x.min()),
+            "to": int(x.max()),
+            "time": _slope(x, rows["seconds"]),
+            "memory": _slope(x, rows["allocated"]),
+        }
+        for fit, x, rows in out
+    )

@@ -1,0 +1,193 @@
+"""What training costs: a second-order loss against its dense twin, a joint step against DSM.
+
+The dense losses stand here as one would write them from the paper, with n matrices of D x D; they
+are the baseline, and agree with the structured ones. Stages keep freed memory
+(`process.keep_freed_memory`), which serves the dense losses most: as the C library comes, a large
+part of their time goes into fresh pages.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from hosm.batches import Batch
+from hosm.experiment.models import build_model
+from hosm.experiment.params import Backbone, ModelParams, SpeedParams
+from hosm.experiment.stopwatch import Work, devices, peak_bytes, summary, threads, timed_in_turn
+from hosm.experiment.tasks import training_settings
+from hosm.operators import DiagonalPlusLowRank
+from hosm.targets import jacobian, moment
+from hosm.training import JointObjective
+
+__all__ = ["dense_jacobian", "dense_moment", "model_params", "step_of", "time_training"]
+
+SIGMA = 0.5
+RANK = 50
+STEP_BATCH = 40
+
+
+def dense_moment(s1: Tensor, s2: Tensor, z: Tensor, sigma: float, antithetic: bool) -> Tensor:
+    """Return the objective of theorem 2 from dense matrices, without its constant, a scalar.
+
+    Args:
+        s1: first-order scores at x + sigma z, and with `antithetic` at x - sigma z and x after
+            them, shape (n, D) or (3 n, D).
+        s2: second-order scores there, shape (n, D, D) or (3 n, D, D).
+        z: standard normal noise, shape (n, D).
+        sigma: noise scale.
+        antithetic: reduce the variance as in section 4.2.
+    """
+    psi = s2 + s1.unsqueeze(2) * s1.unsqueeze(1)
+    target = (torch.eye(z.shape[1], device=z.device) - z.unsqueeze(2) * z.unsqueeze(1)) / sigma**2
+    if not antithetic:
+        return ((psi + target).square() - target.square()).sum((1, 2)).mean()
+    plus, minus, clean = psi.split(len(z))
+    even = (plus.square() + minus.square()).sum((1, 2)) / 2
+    return (even + ((plus + minus - 2 * clean) * target).sum((1, 2))).mean()
+
+
+def dense_jacobian(s2: Tensor, v: Tensor, product: Tensor) -> Tensor:
+    """Return the `jacobian` objective from dense s2, shape (n, D, D); the rest as its own."""
+    return ((s2 @ v.unsqueeze(2)).squeeze(2) - product).square().sum(1).mean()
+
+
+def _losses(
+    size: int, dimension: int, rank: int, device: torch.device
+) -> Iterator[tuple[str, str, dict[str, Work]]]:
+    """Yield target, variance reduction, and the losses with their gradients, by method."""
+    draw = partial(torch.randn, generator=torch.Generator(device).manual_seed(0), device=device)
+    z, product = draw(size, dimension), draw(size, dimension)
+
+    def work(points: int, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Work:
+        s1 = draw(points * size, dimension).requires_grad_()
+        alpha = draw(points * size, 1, dimension).requires_grad_()
+        beta = draw(points * size, rank, dimension).requires_grad_()
+        return lambda: torch.autograd.grad(
+            loss(s1, alpha, beta), (s1, alpha, beta), allow_unused=True
+        )
+
+    def structured(alpha: Tensor, beta: Tensor) -> DiagonalPlusLowRank:
+        return DiagonalPlusLowRank(alpha.squeeze(1), beta.mT)
+
+    def dense(alpha: Tensor, beta: Tensor) -> Tensor:
+        return torch.diag_embed(alpha.squeeze(1)) + beta.mT @ beta
+
+    v = product.sign()
+    yield (
+        "jacobian",
+        "none",
+        {
+            "structured": work(
+                1, lambda s1, a, b: jacobian(structured(a, b), v, product, False).mean()
+            ),
+            "dense": work(1, lambda s1, a, b: dense_jacobian(dense(a, b), v, product)),
+        },
+    )
+    for name, points in (("none", 1), ("antithetic", 3)):
+        anti = name == "antithetic"
+        options: Any = (z, SIGMA, "antithetic" if anti else None, False)
+        yield (
+            "moment",
+            name,
+            {
+                "structured": work(
+                    points,
+                    lambda s1, a, b, o=options: moment(s1, structured(a, b), *o).mean(),
+                ),
+                "dense": work(
+                    points,
+                    lambda s1, a, b, anti=anti: dense_moment(s1, dense(a, b), z, SIGMA, anti),
+                ),
+            },
+        )
+
+
+def _time_losses(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
+    for dimension, size in params.dense:
+        rank = min(RANK, dimension)
+        for target, reduction, works in _losses(size, dimension, rank, device):
+            facts = {"part": "loss", "network": "none", "dimension": dimension, "batch": size}
+            facts |= {"rank": rank, "target": target, "variance_reduction": reduction}
+            times = timed_in_turn(works, params.repeats, device)
+            for name, work in works.items():
+                yield {
+                    **facts,
+                    "method": name,
+                    **summary(times[name]),
+                    **peak_bytes(work, device),
+                }
+
+
+def model_params(
+    backbone: Backbone, rank: int, target: str, variance_reduction: str = "none"
+) -> ModelParams:
+    """Return settings of a model that is timed and never trained to the end."""
+    return ModelParams(
+        backbone=backbone,
+        sigma=SIGMA,
+        rank=rank,
+        psd=backbone.kind == "unet" and target != "dsm",
+        target=target,  # type: ignore[arg-type]
+        variance_reduction=variance_reduction,  # type: ignore[arg-type]
+        learning_rate=1e-4,
+        batch_size=1,
+        max_steps=1,
+        average_width=0.0,
+        validate_every=1,
+    )
+
+
+def step_of(spec: ModelParams, shape: tuple[int, ...], size: int, device: torch.device) -> Work:
+    """Return one optimiser step on a batch of `size` points: loss, gradients, Adam."""
+    dimension = int(torch.Size(shape).numel())
+    draw = torch.Generator().manual_seed(0)
+    parts = [torch.randn(size, dimension, generator=draw).to(device) for _ in range(2)]
+    batch = Batch(*parts, parts[1].sign(), torch.zeros(size, device=device))
+    objective: Any = JointObjective(build_model(spec, shape, 1.0).to(device), training_settings(spec))
+    optimizer = torch.optim.AdamW(objective.parameters(), spec.learning_rate, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        terms = objective(*batch)
+        sum(w * term for w, term in zip(objective.weights, terms, strict=True)).backward()
+        optimizer.step()
+
+    return step
+
+
+def _time_steps(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
+    backbone, shape = Backbone(kind="unet", shared=True), (1, 28, 28)
+    for reduction in ("none", "antithetic"):
+        first = "dsm" if reduction == "none" else "dsm-vr"
+        kinds = [(first, 0), *((name, RANK) for name in ("jacobian", "residual", "moment"))]
+        kinds.append(("jacobian", 0))
+        specs = {kind: model_params(backbone, kind[1], kind[0], reduction) for kind in kinds}
+        works = {
+            f"{kind}": step_of(spec, shape, STEP_BATCH, device) for kind, spec in specs.items()
+        }
+        times = timed_in_turn(works, params.repeats, device)
+        for (target, rank), name in zip(kinds, works, strict=True):
+            facts = {"part": "step", "network": "unet", "dimension": 784, "batch": STEP_BATCH}
+            facts |= {"rank": rank, "target": "dsm" if target == first else target}
+            facts |= {"variance_reduction": reduction, "method": "step"}
+            yield {**facts, **summary(times[name]), **peak_bytes(works[name], device)}
+
+
+def time_training(params: SpeedParams) -> pd.DataFrame:
+    """Return times in seconds and peak memory in bytes: of each loss with its gradients in s1,
+    alpha and beta (part `loss`), and of whole optimiser steps of a U-Net (part `step`).
+    """
+    rows: list[dict[str, Any]] = []
+    with threads(params.threads):
+        for device in devices():
+            for part in (_time_losses, _time_steps):
+                for row in part(params, device):
+                    label = f"{row['part']} D = {row['dimension']} {row['target']}"
+                    where = f"{row['variance_reduction']} {row['method']}"
+                    print(f"{label} {where}: {row['seconds']:.3g} s", flush=True)
+                    rows.append({"device": device.type, **row})
+    return pd.DataFrame(rows).assign(threads=params.threads)
