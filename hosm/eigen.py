@@ -65,7 +65,8 @@ def leading_eigenvectors(operator: Structured, k: int, guard: int = 4, limit: in
     values, vectors = _ritz(operator, torch.cat([operator.factor, start], -1), k + guard)
     for _ in range(limit):
         residual = (operator @ vectors - vectors * values.unsqueeze(-2))[..., :k].norm(dim=-2)
-        bound = 50 * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
+        rounding = max(50, operator.diag.shape[-1] ** 0.5)  # of sums over D terms
+        bound = rounding * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
         if (residual <= bound).all():
             break
         pairs = zip(values.unbind(-1), vectors.unbind(-1), strict=True)

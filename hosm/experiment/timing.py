@@ -1,14 +1,14 @@
 """Table 2: time of second-order scores, by a model's s2 and by automatic differentiation.
 
 Protocol: one process, threads stated, batch 10, untrained networks (time does not depend on the
-weights), a warm-up and then the median, least and largest of the repeats. Automatic
+weights), methods in turn (`stopwatch`), the median, least and largest of the repeats. Automatic
 differentiation stands as the obvious loop over coordinates and as chunked `vmap` of the reverse
 and of the forward mode, each at the best of several chunk sizes. Where only some rows of the
-Jacobian are timed, the time is scaled to all D and `rows_timed` says so.
+Jacobian are timed, the time is scaled to all D and `rows_timed` says so. With `compiled`, s2 and
+the fastest chunked method of a vector model stand a second time, by `torch.compile` with its
+search for the fastest kernels; the loop gains nothing by it.
 """
 
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from hosm.experiment.models import build_backbone, build_model
 from hosm.experiment.params import Backbone, ModelParams, SpeedParams
+from hosm.experiment.stopwatch import Work, devices, summary, threads, timed_in_turn
 from hosm.networks import parameter_count
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import ScoreModel, outputs_per_coordinate
@@ -40,17 +41,6 @@ PAPER = {  # Meng et al., table 2, seconds on a TITAN Xp: (backbone, method, ran
 }
 
 
-def _seconds(work: Callable[[], object], repeats: int) -> list[float]:
-    """Time a piece of work after one warm-up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return times
-
-
 def _loop(model: ScoreModel, x: Tensor, rows: int) -> None:
     """Differentiate each of the first coordinates of s1 in turn."""
     x = x.detach().requires_grad_()
@@ -62,13 +52,13 @@ def _loop(model: ScoreModel, x: Tensor, rows: int) -> None:
 def _reverse(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
     """Pull unit vectors back through s1, `chunk` at a time."""
     pullback = torch.func.vjp(model.score, x)[1]
-    basis = torch.eye(x.shape[1])[:rows]
+    basis = torch.eye(x.shape[1], device=x.device)[:rows]
     torch.func.vmap(lambda e: pullback(e.expand_as(x))[0], chunk_size=chunk)(basis)
 
 
 def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
     """Push unit vectors forward through s1, `chunk` at a time."""
-    basis = torch.eye(x.shape[1])[:rows]
+    basis = torch.eye(x.shape[1], device=x.device)[:rows]
 
     def push(e: Tensor) -> Tensor:
         return torch.func.jvp(model.score, (x,), (e.expand_as(x),))[1]
@@ -77,20 +67,24 @@ def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
         torch.func.vmap(push, chunk_size=chunk)(basis)
 
 
-def _best_chunk(work: Callable[[int], object], rows: int) -> int:
-    """Return the chunk size that takes least time in one run after a warm-up."""
+def _best_chunk(work: Callable[[int], object], rows: int, device: torch.device) -> int:
+    """Return the chunk size that takes least time in one round."""
     sizes = [chunk for chunk in CHUNKS if chunk <= rows] or [rows]
-    return min(sizes, key=lambda chunk: _seconds(partial(work, chunk), 1)[0])
+    times = timed_in_turn({str(c): partial(work, c) for c in sizes}, 1, device, 0.0)
+    return min(sizes, key=lambda chunk: times[str(chunk)][0])
 
 
-def _works(first: ScoreModel, x: Tensor, rows: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the baselines: their names and what to time."""
-    yield "s1", partial(_no_grad, first.score, x)
-    yield "autodiff loop", partial(_loop, first, x, rows)
+def _baselines(first: ScoreModel, x: Tensor, rows: int) -> dict[str, Work]:
+    """Return the baselines: their names and what to time."""
+    works: dict[str, Work] = {
+        "s1": partial(_no_grad, first.score, x),
+        "autodiff loop": partial(_loop, first, x, rows),
+    }
     modes = {"autodiff reverse, chunked": _reverse, "autodiff forward, chunked": _forward}
     for name, mode in modes.items():
-        chunk = _best_chunk(partial(mode, first, x, rows), rows)
-        yield name, partial(mode, first, x, rows, chunk)
+        chunk = _best_chunk(partial(mode, first, x, rows), rows, x.device)
+        works[name] = partial(mode, first, x, rows, chunk)
+    return works
 
 
 class _SecondOrder(nn.Module):
@@ -106,20 +100,37 @@ class _SecondOrder(nn.Module):
 
 
 def _heads(
-    backbone: Backbone, shape: tuple[int, ...], rank: int
+    backbone: Backbone, shape: tuple[int, ...], rank: int, device: torch.device
 ) -> Iterator[tuple[str, nn.Module]]:
     """Yield s2 alone, and s1 with s2 from a shared trunk."""
     width = backbone.width
     network = build_backbone(backbone, shape, outputs_per_coordinate(rank), width)
-    yield "s2", _SecondOrder(network).eval()
+    yield "s2", _SecondOrder(network).to(device).eval()
     if rank <= torch.Size(shape).numel():
         shared = backbone.model_copy(update={"shared": True})
-        yield "s1 and s2, shared trunk", build_model(_spec(shared, rank, False), shape, 1.0).eval()
+        model = build_model(_spec(shared, rank, False), shape, 1.0)
+        yield "s1 and s2, shared trunk", model.to(device).eval()
 
 
 def _no_grad(function: Callable[[Tensor], object], x: Tensor) -> None:
     with torch.no_grad():
         function(x)
+
+
+def _compiled(module: nn.Module, x: Tensor) -> Work:
+    """Return a module's evaluation with its kernels searched for, weights taken as constants."""
+    fast = torch.compile(module, mode="max-autotune-no-cudagraphs")
+    with torch._inductor.config.patch(freezing=True):
+        _no_grad(fast, x)  # compiles
+    return partial(_no_grad, fast, x)
+
+
+def _compiled_reverse(first: ScoreModel, x: Tensor) -> Work:
+    """Return the whole Jacobian by vmapped reverse mode, compiled alike."""
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda point: first.score(point[None])[0]))
+    fast = torch.compile(jacobian, mode="max-autotune-no-cudagraphs")
+    _no_grad(fast, x)
+    return partial(_no_grad, fast, x)
 
 
 def _spec(backbone: Backbone, rank: int, first_order: bool) -> ModelParams:
@@ -136,68 +147,76 @@ def _spec(backbone: Backbone, rank: int, first_order: bool) -> ModelParams:
     )
 
 
-def _row(kind: str, method: str, rank: int, times: list[float], scale: float) -> dict[str, Any]:
+def _modules(
+    backbone: Backbone, shape: tuple[int, ...], params: SpeedParams, device: torch.device
+) -> dict[tuple[str, int], nn.Module]:
+    """Return the networks whose evaluation is timed, by method and rank."""
     return {
-        "backbone": kind,
-        "method": method,
-        "rank": rank,
-        "seconds": scale * statistics.median(times),
-        "seconds_low": scale * min(times),
-        "seconds_high": scale * max(times),
-        "repeats": len(times),
-        "paper_seconds": PAPER.get((kind, method, rank), float("nan")),
+        (method, rank): module
+        for rank in params.ranks
+        for method, module in _heads(backbone, shape, rank, device)
     }
 
 
 def _time_backbone(
-    backbone: Backbone, shape: tuple[int, ...], rows: int, params: SpeedParams
+    backbone: Backbone,
+    shape: tuple[int, ...],
+    rows: int,
+    params: SpeedParams,
+    device: torch.device,
 ) -> list[dict[str, Any]]:
     """Time the baselines and s2 of every rank on one architecture."""
     dimension = int(torch.Size(shape).numel())
-    x = torch.randn(params.batch, dimension, generator=torch.Generator().manual_seed(0))
-    first = build_model(_spec(backbone, 0, True), shape, 1.0).eval()
-    rows, out = min(rows, dimension), []
-    for method, work in _works(first, x, rows):
-        scale = 1.0 if method == "s1" else dimension / rows
-        row = _row(backbone.kind, method, 0, _seconds(work, params.repeats), scale)
-        timed = dimension if method == "s1" else rows
-        out.append({**row, "rows_timed": timed, "parameters": parameter_count(first)})
-        print(f"{backbone.kind} {method}: {row['seconds']:.3g} s", flush=True)
-    for rank in params.ranks:
-        for method, module in _heads(backbone, shape, rank):
-            times = _seconds(partial(_no_grad, module, x), params.repeats)
-            row = _row(backbone.kind, method, rank, times, 1.0)
-            out.append({**row, "rows_timed": dimension, "parameters": parameter_count(module)})
-            print(f"{backbone.kind} {method} r = {rank}: {row['seconds']:.3g} s", flush=True)
-    return [{"dimension": dimension, "batch": params.batch, **row} for row in out]
+    x = torch.randn(params.batch, dimension, generator=torch.Generator().manual_seed(0)).to(device)
+    first = build_model(_spec(backbone, 0, True), shape, 1.0).to(device).eval()
+    rows = min(rows, dimension)
+    modules = _modules(backbone, shape, params, device)
+    works = {(name, 0): work for name, work in _baselines(first, x, rows).items()}
+    works |= {key: partial(_no_grad, module, x) for key, module in modules.items()}
+    if params.compiled and backbone.kind == "mlp":
+        least = min(params.ranks)
+        works["autodiff reverse, chunked, compiled", 0] = _compiled_reverse(first, x)
+        works["s2, compiled", least] = _compiled(modules["s2", least], x)
+    times = timed_in_turn({str(key): work for key, work in works.items()}, params.repeats, device)
+    out = []
+    for method, rank in works:
+        scaled = "autodiff" in method and "compiled" not in method
+        found = summary(times[str((method, rank))], dimension / rows if scaled else 1.0)
+        module = modules.get((method.removesuffix(", compiled"), rank), first)
+        facts = {"device": device.type, "dimension": dimension, "batch": params.batch}
+        facts |= {"backbone": backbone.kind, "method": method, "rank": rank, **found}
+        facts["paper_seconds"] = PAPER.get((backbone.kind, method, rank), float("nan"))
+        facts["rows_timed"] = rows if scaled else dimension
+        out.append({**facts, "parameters": parameter_count(module)})
+        print(f"{backbone.kind} {method} r = {rank}: {found['seconds']:.3g} s", flush=True)
+    return out
 
 
 def time_second_order_scores(params: SpeedParams) -> pd.DataFrame:
-    """Return one row for each architecture and method, times in seconds for the whole batch.
+    """Return one row for each device, architecture and method, times in seconds for the batch.
 
     Args:
         params: batch, ranks, repeats, threads, rows of the U-Net's Jacobian to time.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(params.threads)
-    try:
-        mlp = Backbone(kind="mlp", shared=False, width=128, depth=3)
-        unet = Backbone(kind="unet", shared=False)
-        rows = _time_backbone(mlp, (100,), 100, params)
-        rows += _time_backbone(unet, (1, 28, 28), params.loop_rows, params)
-    finally:
-        torch.set_num_threads(before)
+    mlp = Backbone(kind="mlp", shared=False, width=128, depth=3)
+    unet = Backbone(kind="unet", shared=False)
+    rows: list[dict[str, Any]] = []
+    with threads(params.threads):
+        for device in devices():
+            rows += _time_backbone(mlp, (100,), 100, params, device)
+            rows += _time_backbone(unet, (1, 28, 28), params.loop_rows, params, device)
     return pd.DataFrame(rows).assign(threads=params.threads)
 
 
 def headline(times: pd.DataFrame) -> dict[str, float]:
     """Return, for each architecture and rank, how many times faster s2 is than the baselines."""
     numbers = {}
-    for kind, part in times.groupby("backbone"):
+    for (device, kind), part in times.groupby(["device", "backbone"]):
         baselines = part[part["rank"] == 0].set_index("method")["seconds"]
         chunked = baselines[baselines.index.str.contains("chunked")].min()
-        for row in part[part["method"] == "s2"].to_dict("records"):
-            name, value = f"{kind}.r{row['rank']}", row["seconds"]
+        for row in part[part["method"].isin(["s2", "s2, compiled"])].to_dict("records"):
+            compiled = ".compiled" if "compiled" in row["method"] else ""
+            name, value = f"{device}.{kind}.r{row['rank']}{compiled}", row["seconds"]
             numbers[f"{name}.loop_over_s2"] = float(baselines["autodiff loop"] / value)
             numbers[f"{name}.best_chunked_over_s2"] = float(chunked / value)
             numbers[f"{name}.s2_over_s1"] = float(value / baselines["s1"])
