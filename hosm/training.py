@@ -14,6 +14,7 @@ therefore continues as if it had never stopped.
 
 import copy
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,13 +107,18 @@ class Progress:
 
 @dataclass
 class TrainingResult:
-    """The best averaged weights, as a state dict of the model, and how they were reached."""
+    """The best averaged weights, as a state dict of the model, and how they were reached.
+
+    `seconds_per_step` is wall time from the first step that this process took to its last,
+    validations and reports included; NaN where it took one step or none.
+    """
 
     weights: dict[str, Tensor]
     step: int
     best_step: int
     metrics: dict[str, float]
     history: list[dict[str, float]] = field(default_factory=list)
+    seconds_per_step: float = math.nan
 
 
 def validate(objective: Any, x: Tensor, settings: Settings, shard: Shard) -> Tensor:  # noqa: ANN401
@@ -277,9 +283,11 @@ def fit(
         run.resume(state)
     running = torch.zeros(len(run.names), dtype=torch.float64, device=validation.device)
     keys = (settings.batch_size, settings.seed, shard, run.step, settings.orthogonal_noise)
-    source = batches(points, *keys)
+    source, first = batches(points, *keys), run.step + 1
+    began = ended = math.nan
     while not run.finished:
         running += run.update(next(source)).detach()
+        began = time.perf_counter() if run.step == first else began
         if run.step % settings.validate_every and run.step < settings.max_steps:
             continue
         totals = reduce(validate(run.averaged, validation, settings, shard))
@@ -289,6 +297,9 @@ def fit(
         run.judge(dict(zip(names, values, strict=True)))
         report(Progress(run.step, run.history[-1], run.state, run.averaged_weights))
         running.zero_()
+        ended = time.perf_counter()
+    best, steps = run.best, run.step - first
+    pace = (ended - began) / steps if steps > 0 else math.nan
     return TrainingResult(
-        run.best["weights"], run.step, run.best["step"], run.best["metrics"], run.history
+        best["weights"], run.step, best["step"], best["metrics"], run.history, pace
     )

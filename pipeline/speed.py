@@ -1,23 +1,27 @@
-"""Stage `speed`: table 2, time of s2 against automatic differentiation."""
+"""Stage `speed`: table 2, the cost of training, and how both grow with the dimension."""
 
 import sys
 
-from hosm.experiment import timing
+from hosm.experiment import dimension_cost, timing, training_cost
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, write_csv, write_json
 
 
 def speed() -> None:
-    """Write data/results/speed/table2.csv and the headline ratios."""
+    """Write the tables of data/results/speed and the headline ratios."""
     with open_stage("speed") as (params, run, _):
         run.log_params(params.speed.model_dump())
+        folder = PROJECT / "data" / "results" / "speed"
         times = timing.time_second_order_scores(params.speed)
-        path = PROJECT / "data" / "results" / "speed" / "table2.csv"
-        write_csv(times, path)
+        write_csv(times, folder / "table2.csv")
+        write_csv(training_cost.time_training(params.speed), folder / "training.csv")
+        growth = dimension_cost.time_dimensions(params.speed)
+        write_csv(growth, folder / "growth.csv")
+        write_csv(dimension_cost.slopes(growth), folder / "slopes.csv")
         numbers = timing.headline(times)
         write_json(numbers, PROJECT / "reports" / "metrics" / "speed.json")
         run.log_metrics(numbers)
-        run.log_artifact(path)
+        run.log_artifact(folder)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import json
 import logging
 import os
 import signal
+import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -46,6 +48,7 @@ __all__ = [
     "connect",
     "key_of",
     "last_line",
+    "time_all_reduce",
     "train_on_cluster",
 ]
 
@@ -187,6 +190,75 @@ def _worker(config: dict[str, Any]) -> dict[str, Any] | None:
     return {**asdict(result), "weights": weights} if rank == 0 else None
 
 
+def _fit(
+    function: Callable[[dict[str, Any]], Any],
+    config: dict[str, Any],
+    params: ClusterParams,
+    storage: str,
+    name: str,
+    what: str,
+    callbacks: list[Any] | None = None,
+) -> Any:  # noqa: ANN401
+    """Run a function on each of a group of workers; return what the first one returned."""
+    trainer = TorchTrainer(
+        function,  # type: ignore[arg-type]
+        train_loop_config=config,
+        torch_config=TorchConfig(backend=None if params.backend == "auto" else params.backend),
+        scaling_config=ScalingConfig(
+            num_workers=params.workers,
+            use_gpu=params.use_gpu,
+            resources_per_worker={"CPU": params.cpus_per_worker},
+        ),
+        run_config=RunConfig(
+            name=name,
+            storage_path=storage,
+            failure_config=FailureConfig(
+                max_failures=params.max_failures,
+                controller_failure_limit=1,  # type: ignore[call-arg]
+            ),
+            checkpoint_config=CheckpointConfig(num_to_keep=2),
+            logging_config=LoggingConfig(log_level="WARNING"),
+            callbacks=callbacks,
+        ),
+    )
+    try:
+        return trainer.fit().return_value  # type: ignore[attr-defined]
+    except ray.train.TrainingFailedError as error:
+        raise StageError(f"training of {what} failed: {last_line(error)}") from error
+
+
+def _all_reduce_seconds(config: dict[str, Any]) -> list[float]:
+    """Return the median seconds that this group takes to add up vectors of each length."""
+    device, out = ray.train.torch.get_device(), []
+    torch.set_num_threads(config["threads"])
+    for length in config["lengths"]:
+        vector, times = torch.ones(length, device=device), []
+        for _ in range(config["repeats"] + 2):
+            torch.distributed.barrier()
+            began = time.perf_counter()
+            torch.distributed.all_reduce(vector)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+        out.append(statistics.median(times[2:]))
+    return out
+
+
+def time_all_reduce(
+    lengths: Sequence[int], repeats: int, params: ClusterParams, storage: str
+) -> list[float]:
+    """Return the median seconds of an all-reduce over the workers, for each vector length.
+
+    Args:
+        lengths: numbers in float32 that are added up.
+        repeats: of each, after two to warm up.
+        params: workers, two or more.
+        storage: absolute path or URI.
+    """
+    config = {"lengths": list(lengths), "repeats": repeats, "threads": params.cpus_per_worker}
+    return _fit(_all_reduce_seconds, config, params, storage, "all-reduce", "nothing")
+
+
 def train_on_cluster(
     task: TrainingTask,
     params: ClusterParams,
@@ -212,37 +284,13 @@ def train_on_cluster(
     digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
     parts = (__version__, task.spec.model_dump(), task.ranks, params.workers, digest)
     name = f"{task.name}-{key_of(*parts)}"
-    trainer = TorchTrainer(
-        _worker,  # type: ignore[arg-type]
-        train_loop_config={
-            "task": replace(task, train=None, validation=None),
-            "train": train,
-            "validation": validation,
-            "threads": params.cpus_per_worker,
-            "tracking": tracking,
-        },
-        torch_config=TorchConfig(backend=None if params.backend == "auto" else params.backend),
-        scaling_config=ScalingConfig(
-            num_workers=params.workers,
-            use_gpu=params.use_gpu,
-            resources_per_worker={"CPU": params.cpus_per_worker},
-        ),
-        run_config=RunConfig(
-            name=name,
-            storage_path=storage,
-            failure_config=FailureConfig(
-                max_failures=params.max_failures,
-                controller_failure_limit=1,  # type: ignore[call-arg]
-            ),
-            checkpoint_config=CheckpointConfig(num_to_keep=2),
-            logging_config=LoggingConfig(log_level="WARNING"),
-            callbacks=callbacks,
-        ),
-    )
-    try:
-        result = trainer.fit()
-    except ray.train.TrainingFailedError as error:
-        raise StageError(f"training of {task.name} failed: {last_line(error)}") from error
-    answer = dict(result.return_value)  # type: ignore[attr-defined]
+    config = {
+        "task": replace(task, train=None, validation=None),
+        "train": train,
+        "validation": validation,
+        "threads": params.cpus_per_worker,
+        "tracking": tracking,
+    }
+    answer = dict(_fit(_worker, config, params, storage, name, task.name, callbacks))
     weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
     return TrainingResult(weights, **answer)

@@ -21,6 +21,7 @@ from hosm.experiment.sections import (
     ModelParams,
     PrepareParams,
     ReductionParams,
+    ScalingParams,
     SettingsError,
     SpeedParams,
     SweepParams,
@@ -36,6 +37,7 @@ __all__ = [
     "ModelParams",
     "Params",
     "ReductionParams",
+    "ScalingParams",
     "SettingsError",
     "SpeedParams",
     "SweepParams",
@@ -59,6 +61,7 @@ class Params(Frozen):
     accuracy: AccuracyParams
     reduction: ReductionParams
     speed: SpeedParams
+    scaling: ScalingParams
     mixing: MixingParams
     uncertainty: UncertaintyParams
 

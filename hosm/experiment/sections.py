@@ -16,6 +16,7 @@ __all__ = [
     "ModelParams",
     "PrepareParams",
     "ReductionParams",
+    "ScalingParams",
     "SettingsError",
     "SpeedParams",
     "SweepParams",
@@ -212,6 +213,18 @@ class SpeedParams(Frozen):
     images: tuple[tuple[Count, Count], ...] = Field(min_length=1)
     image_batch: int = Field(ge=1)
     image_ranks: tuple[Count, ...] = Field(min_length=1)
+
+
+class ScalingParams(Frozen):
+    """Scaling out: the network and the run that is timed, alone and by Ray Train."""
+
+    width: int = Field(ge=1)
+    rank: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    steps: int = Field(ge=2)
+    workers: tuple[Count, ...] = Field(min_length=1)
+    repeats: int = Field(ge=1)
+    threads: int = Field(ge=1)
 
 
 class ReductionParams(Frozen):
