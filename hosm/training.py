@@ -109,8 +109,7 @@ class Progress:
 class TrainingResult:
     """The best averaged weights, as a state dict of the model, and how they were reached.
 
-    `seconds_per_step` is wall time from the first step that this process took to its last,
-    validations and reports included; NaN where it took one step or none.
+    `seconds_per_step` is wall time from this process's first step on, validations included.
     """
 
     weights: dict[str, Tensor]
@@ -283,8 +282,7 @@ def fit(
         run.resume(state)
     running = torch.zeros(len(run.names), dtype=torch.float64, device=validation.device)
     keys = (settings.batch_size, settings.seed, shard, run.step, settings.orthogonal_noise)
-    source, first = batches(points, *keys), run.step + 1
-    began = ended = math.nan
+    source, first, began = batches(points, *keys), run.step + 1, math.nan
     while not run.finished:
         running += run.update(next(source)).detach()
         began = time.perf_counter() if run.step == first else began
@@ -297,9 +295,6 @@ def fit(
         run.judge(dict(zip(names, values, strict=True)))
         report(Progress(run.step, run.history[-1], run.state, run.averaged_weights))
         running.zero_()
-        ended = time.perf_counter()
-    best, steps = run.best, run.step - first
-    pace = (ended - began) / steps if steps > 0 else math.nan
-    return TrainingResult(
-        best["weights"], run.step, best["step"], best["metrics"], run.history, pace
-    )
+    pace = (time.perf_counter() - began) / max(run.step - first, 1)
+    reached = (run.best["weights"], run.step, run.best["step"], run.best["metrics"])
+    return TrainingResult(*reached, run.history, pace)

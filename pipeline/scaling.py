@@ -2,7 +2,7 @@
 
 import sys
 
-from hosm.experiment import scaling
+from hosm.experiment import communication, scaling
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, write_csv
 
@@ -15,7 +15,7 @@ def scale_out() -> None:
         folder = PROJECT / "data" / "results" / "scaling"
         write_csv(steps, folder / "steps.csv")
         write_csv(reduced, folder / "all-reduce.csv")
-        write_csv(scaling.communication_plan(reduced), folder / "plan.csv")
+        write_csv(communication.communication_plan(reduced), folder / "plan.csv")
         run.log_artifact(folder)
 
 

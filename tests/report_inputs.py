@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hosm.experiment.communication import communication_plan
+from hosm.experiment.dimension_cost import slopes
+
 PARAMS = Path(__file__).parents[1] / "params.yaml"
 SIDE = 8
 MODELS = ("mnist5k", "ring6", "two-modes")
@@ -148,6 +151,7 @@ def speed() -> pd.DataFrame:
                 entries.append(joint)
         rows += [
             {
+                "device": "cpu",
                 "dimension": dimension,
                 "batch": 10,
                 "backbone": network,
@@ -290,6 +294,47 @@ def losses() -> pd.DataFrame:
     )
 
 
+def _timed(seconds: float, allocated: float) -> dict:
+    spread = {"seconds_low": 0.9 * seconds, "seconds_high": 1.25 * seconds, "repeats": 7}
+    return {"seconds": seconds, **spread, "allocated": allocated, "process": 1e9}
+
+
+def costs() -> dict[str, pd.DataFrame]:
+    """Dense losses that grow with D squared, ours and steps with D, two workers at 75 %."""
+    training, growth = [], []
+    for dimension in (100, 784):
+        cell = {"device": "cpu", "part": "loss", "dimension": dimension, "batch": 40, "rank": 50}
+        cell |= {"target": "moment", "variance_reduction": "none"}
+        for method, power in (("structured", 1), ("dense", 2)):
+            cost = _timed(1e-6 * dimension**power, 1e3 * dimension**power)
+            training.append({**cell, "method": method, **cost})
+    step = {"device": "cpu", "part": "step", "dimension": 784, "batch": 40, "method": "step"}
+    for target, rank, seconds in (("dsm", 0, 0.1), ("jacobian", 50, 0.14)):
+        kind = {"rank": rank, "target": target, "variance_reduction": "antithetic"}
+        training.append({**step, **kind, **_timed(seconds, 1e8)})
+    for dimension in (784, 3072, 12288):
+        for method, rank in (("DSM step", 0), ("joint step", 10), ("variance map", 10)):
+            cell = {"device": "cpu", "batch": 4, "dimension": dimension, "method": method}
+            growth.append({**cell, "rank": rank, **_timed(1e-6 * dimension, 1e3 * dimension)})
+    for rank in (20, 40):
+        cell = {"device": "cpu", "batch": 4, "dimension": 12288, "method": "joint step"}
+        growth.append({**cell, "rank": rank, **_timed(1e-3 * rank, 1e6 * rank)})
+    timed = pd.DataFrame(growth)
+    loops = (("plain loop", 1, 0.03), ("Ray Train", 1, 0.0303), ("Ray Train", 2, 0.04))
+    workers = [
+        {"loop": loop, "workers": count, "run": 0, "seconds_per_step": seconds}
+        for loop, count, seconds in loops
+    ]
+    reduced = pd.DataFrame({"length": [1000, 1_000_000], "seconds": [1e-4, 4.1e-3]})
+    return {
+        "speed/training": pd.DataFrame(training),
+        "speed/growth": timed,
+        "speed/slopes": slopes(timed),
+        "scaling/steps": pd.DataFrame(workers).assign(batch=256, steps=500),
+        "scaling/plan": communication_plan(reduced),
+    }
+
+
 def write_inputs(root: Path) -> Path:
     """Write params.yaml, data/prepared and data/results below `root`; return `root`."""
     generator, folder = np.random.default_rng(0), root / "data" / "results"
@@ -300,6 +345,7 @@ def write_inputs(root: Path) -> Path:
         "accuracy/cost": cost(),
         **{f"reduction/{name}": frame for name, frame in reduction().items()},
         "speed/table2": speed(),
+        **costs(),
         "mixing/table3": mixing(),
         "mixing/tuning": tuning(),
         "mixing/curves": curves(),

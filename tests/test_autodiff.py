@@ -493,8 +493,7 @@ def subspace_iteration(score_function, x, k, iterations, step, shift):
 
     def product(vectors):
         columns = [
-            (score_function(x + step * v) - value) / step + shift * v
-            for v in vectors.unbind(-1)
+            (score_function(x + step * v) - value) / step + shift * v for v in vectors.unbind(-1)
         ]
         return torch.stack(columns, -1)
 

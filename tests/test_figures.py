@@ -29,8 +29,8 @@ def _words(figure: Figure) -> list[str]:
 
 
 def test_every_figure_is_a_small_png_of_page_width(written):
-    names = "accuracy targets whole reduction speed tuning curves draws denoising directions"
-    names += " reliability training"
+    names = "accuracy targets whole reduction speed losses growth tuning curves draws denoising"
+    names += " directions reliability training"
     assert list(written) == names.split()
     assert set(page.FIGURES) == set(written)  # each has a caption
     for name, path in written.items():

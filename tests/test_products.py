@@ -33,8 +33,11 @@ def test_products_and_gradients_are_those_of_plain_tensors(k, m, signs, batch):
     weights = [torch.randn_like(part) for part in expected]
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
-    sums = [sum((w * p).sum() for w, p in zip(weights, p_, strict=True)) for p_ in (found, expected)]
-    gradients = [torch.autograd.grad(total, given[:2]) for total in sums]
+    totals = [
+        sum((w * p).sum() for w, p in zip(weights, products, strict=True))
+        for products in (found, expected)
+    ]
+    gradients = [torch.autograd.grad(total, given[:2]) for total in totals]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment import cells, pictures, sampling_figures
+from hosm.experiment.cost_figures import growth_figure, loss_figure
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.reduction_figures import reduction_figure
 from hosm.experiment.results import (
@@ -151,7 +152,7 @@ def speed_figure(speed: pd.DataFrame) -> Figure:
     Args:
         speed: table 2.
     """
-    parts = groups(speed, "backbone", "dimension")
+    parts = groups(speed[speed["device"] == speed["device"].iloc[0]], "backbone", "dimension")
     ratios = speed_ratios(speed)
     rows = max(len(group) for _, group in parts)
     figure, axes = grid(len(parts), 1, 0.7 + (0.7 + 0.23 * rows) * len(parts))
@@ -235,6 +236,8 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
         "whole": lambda: targets_figure(results.whole.learning, results.whole.accuracy),
         "reduction": lambda: reduction_figure(results.reduction, results.estimates),
         "speed": lambda: speed_figure(results.speed),
+        "losses": lambda: loss_figure(results.training_cost),
+        "growth": lambda: growth_figure(results.growth, results.slopes),
         "tuning": lambda: sampling.tuning_figure(results.tuning, bound),
         "curves": lambda: sampling.curves_figure(results.curves, bound),
         "draws": lambda: sampling.draws_figure(results.draws),

@@ -67,6 +67,18 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "Dot plot of the times of table 2, with a dashed line at the time of s1 and the paper's "
         "times as hollow diamonds.",
     ),
+    "losses": (
+        "Second-order losses with their gradients in s1, alpha and beta, for one sample: ours and "
+        "as n dense matrices of D x D.",
+        "Two charts on logarithmic axes, time and memory against D; dashed lines of the dense "
+        "losses rise with the square of D, solid lines of ours in proportion to D.",
+    ),
+    "growth": (
+        "Steps of training, and what is then asked of a model, against D. Batch and network are "
+        "the same at every size.",
+        "Two charts on logarithmic axes, time and memory against D, a line for each method, all "
+        "about as steep as a line in proportion to D or less.",
+    ),
     "tuning": (
         "Effective samples against bias for every step size that tuning tried, smallest and "
         "largest labelled. Draws to the right of the bound are biased: their ESS says little. "

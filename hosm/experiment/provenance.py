@@ -92,6 +92,8 @@ def _protocol(params: Params) -> dict[str, Any]:
         "batch": speed.batch,
         "repeats": speed.repeats,
         "threads": speed.threads,
+        "image_batch": speed.image_batch,
+        "worker_threads": params.scaling.threads,
         "chains": mixing.chains,
         "burn_in": f"{mixing.burn_in:,}",
         "draws": f"{mixing.steps:,}",

@@ -28,19 +28,26 @@ def speed_ratios(speed: pd.DataFrame) -> list[Row]:
         speed: table 2.
     """
     out = []
-    for _, group in groups(speed, "backbone", "dimension", "batch"):
+    for _, group in groups(speed, "device", "backbone", "dimension", "batch"):
         rows = records(group.sort_values("rank"))
         s1 = next(row for row in rows if row["method"] == "s1")
         loop = next(row for row in rows if row["method"] == "autodiff loop")
-        chunked = min(
-            (row for row in rows if "chunked" in row["method"]), key=lambda row: row["seconds"]
-        )
         joint = {row["rank"]: row for row in rows if row["method"].startswith("s1 and")}
-        for s2 in (row for row in rows if row["method"] == "s2"):
-            ratios = {key: s2[key] for key in ("backbone", "dimension", "batch", "rank")}
+        for s2 in (row for row in rows if row["method"] in ("s2", "s2, compiled")):
+            compiled = "compiled" in s2["method"]
+            names = ("device", "backbone", "dimension", "batch", "rank")
+            ratios = {"compiled": compiled, **{name: s2[name] for name in names}}
+            chunked = _fastest_chunked(rows, compiled)
             ratios |= _ratio("loop", loop, s2) | _ratio("chunked", chunked, s2)
             ratios |= _ratio("s1", s2, s1)
             ratios |= _ratio("joint", joint[s2["rank"]], s1) if s2["rank"] in joint else {}
             ratios["paper"] = loop["paper_seconds"] / s2["paper_seconds"]
             out.append({"joint": math.nan, **ratios, "chunked_method": chunked["method"]})
     return out
+
+
+def _fastest_chunked(rows: list[Row], compiled: bool) -> Row:
+    """Return the fastest chunked autodiff; a compiled one only beside a compiled s2."""
+    chunked = [row for row in rows if "chunked" in row["method"]]
+    alike = [row for row in chunked if compiled or "compiled" not in row["method"]]
+    return min(alike, key=lambda row: row["seconds"])

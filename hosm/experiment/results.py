@@ -1,6 +1,6 @@
 """Results of the stages: files -> frames, read in one place and checked on reading.
 
-Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `mixing/`,
+Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `scaling/`, `mixing/`,
 `uncertainty/` and `training/`, each written by the stage of that name (`training/` by `train`).
 """
 
@@ -41,6 +41,7 @@ OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
 LEARNING = "dataset regime sigma target rank seed step seconds error"
+STEP, COSTS = "device batch dimension method rank", "seconds seconds_low seconds_high allocated"
 TABLE1 = (
     "dataset regime sigma method rank mean seeds standard_error seconds steps paper "
     "paper_deviation"
@@ -63,9 +64,14 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
     ),
     "speed": (
         "speed/table2.csv",
-        "dimension batch backbone method rank seconds seconds_low seconds_high repeats "
+        "device dimension batch backbone method rank seconds seconds_low seconds_high repeats "
         "paper_seconds rows_timed parameters threads",
     ),
+    "training_cost": ("speed/training.csv", f"part {STEP} target variance_reduction {COSTS}"),
+    "growth": ("speed/growth.csv", f"{STEP} {COSTS}"),
+    "slopes": ("speed/slopes.csv", "device method rank variable time memory"),
+    "workers": ("scaling/steps.csv", "loop workers run seconds_per_step batch steps"),
+    "plan": ("scaling/plan.csv", "network numbers link workers volume seconds compute_for_90"),
     "mixing": (
         "mixing/table3.csv",
         "target scores method setting step_size ess_nice ess_bulk r_hat kolmogorov "
@@ -107,6 +113,11 @@ class Results:
     estimates: pd.DataFrame
     reduction_errors: pd.DataFrame
     speed: pd.DataFrame
+    training_cost: pd.DataFrame
+    growth: pd.DataFrame
+    slopes: pd.DataFrame
+    workers: pd.DataFrame
+    plan: pd.DataFrame
     mixing: pd.DataFrame
     tuning: pd.DataFrame
     curves: pd.DataFrame

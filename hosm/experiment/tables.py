@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment import cells
+from hosm.experiment import cells, cost_tables
 from hosm.experiment.accuracy_tables import (
     accuracy_table,
     cost_table,
@@ -78,9 +78,9 @@ def reduction_table(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def _network(row: Row) -> str:
-    return (
-        f"{cells.network(row['backbone'])}, D = {row['dimension']:.0f}, batch {row['batch']:.0f}"
-    )
+    device = "" if row["device"] == "cpu" else f", {row['device'].upper()}"
+    sizes = f"D = {row['dimension']:.0f}, batch {row['batch']:.0f}"
+    return f"{cells.network(row['backbone'])}, {sizes}{device}"
 
 
 def _rows_timed(row: Row) -> str:
@@ -91,7 +91,7 @@ def _rows_timed(row: Row) -> str:
 def speed_table(speed: pd.DataFrame) -> pd.DataFrame:
     """Return table 2: times of second-order scores, and of s1 alone, for a whole batch."""
     rows = []
-    for _, group in groups(speed, "backbone", "dimension", "batch"):
+    for _, group in groups(speed, "device", "backbone", "dimension", "batch"):
         times = records(group)
         s1 = next(row["seconds"] for row in times if row["method"] == "s1")
         second = [row["seconds"] for row in times if not row["method"].startswith("s1")]
@@ -122,7 +122,7 @@ def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
             "Network": _network(row),
-            "Rank": f"{row['rank']:.0f}",
+            "Rank": f"{row['rank']:.0f}" + (", compiled" if row["compiled"] else ""),
             "Loop / s2, paper": cells.ratio(row["paper"]),
             "Loop / s2, ours (range)": cells.ratio(row["loop"], row["loop_low"], row["loop_high"]),
             "Fastest chunked autodiff / s2, ours (range)": cells.ratio(
@@ -219,6 +219,12 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "figure1-errors": reduction_table(results.reduction_errors),
         "table2-speed": speed_table(results.speed),
         "table2-ratios": ratio_table(results.speed),
+        "cost-losses": cost_tables.loss_table(results.training_cost),
+        "cost-steps": cost_tables.step_table(results.training_cost),
+        "cost-dimension": cost_tables.growth_table(results.growth, results.slopes),
+        "cost-rank": cost_tables.rank_table(results.growth, results.slopes),
+        "scaling-workers": cost_tables.workers_table(results.workers),
+        "scaling-plan": cost_tables.plan_table(results.plan),
         "table3-mixing": mixing_table(results.mixing, results.bias_bound),
         "uncertainty": calibration_table(results.calibration),
         "reliability": reliability_table(results.reliability),

@@ -20,10 +20,12 @@ from hosm.experiment.params import Backbone, ModelParams, SpeedParams
 from hosm.experiment.stopwatch import Work, devices, peak_bytes, summary, threads, timed_in_turn
 from hosm.experiment.tasks import training_settings
 from hosm.operators import DiagonalPlusLowRank
-from hosm.targets import jacobian, moment
+from hosm.targets import VarianceReduction, jacobian, moment
 from hosm.training import JointObjective
 
 __all__ = ["dense_jacobian", "dense_moment", "model_params", "step_of", "time_training"]
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 SIGMA = 0.5
 RANK = 50
@@ -61,49 +63,39 @@ def _losses(
     """Yield target, variance reduction, and the losses with their gradients, by method."""
     draw = partial(torch.randn, generator=torch.Generator(device).manual_seed(0), device=device)
     z, product = draw(size, dimension), draw(size, dimension)
-
-    def work(points: int, loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Work:
-        s1 = draw(points * size, dimension).requires_grad_()
-        alpha = draw(points * size, 1, dimension).requires_grad_()
-        beta = draw(points * size, rank, dimension).requires_grad_()
-        return lambda: torch.autograd.grad(
-            loss(s1, alpha, beta), (s1, alpha, beta), allow_unused=True
-        )
-
-    def structured(alpha: Tensor, beta: Tensor) -> DiagonalPlusLowRank:
-        return DiagonalPlusLowRank(alpha.squeeze(1), beta.mT)
-
-    def dense(alpha: Tensor, beta: Tensor) -> Tensor:
-        return torch.diag_embed(alpha.squeeze(1)) + beta.mT @ beta
-
     v = product.sign()
-    yield (
-        "jacobian",
-        "none",
-        {
-            "structured": work(
-                1, lambda s1, a, b: jacobian(structured(a, b), v, product, False).mean()
-            ),
-            "dense": work(1, lambda s1, a, b: dense_jacobian(dense(a, b), v, product)),
-        },
-    )
+
+    def work(points: int, loss: Loss) -> Work:
+        s1 = draw(points * size, dimension).requires_grad_()
+        alpha = draw(points * size, dimension).requires_grad_()
+        beta = draw(points * size, rank, dimension).requires_grad_()
+        parts = (s1, alpha, beta)
+        return lambda: torch.autograd.grad(loss(*parts), parts, allow_unused=True)
+
+    def ours(s1: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return jacobian(DiagonalPlusLowRank(alpha, beta.mT), v, product, False).mean()
+
+    def dense(s1: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+        return dense_jacobian(torch.diag_embed(alpha) + beta.mT @ beta, v, product)
+
+    yield "jacobian", "none", {"structured": work(1, ours), "dense": work(1, dense)}
     for name, points in (("none", 1), ("antithetic", 3)):
-        anti = name == "antithetic"
-        options: Any = (z, SIGMA, "antithetic" if anti else None, False)
-        yield (
-            "moment",
-            name,
-            {
-                "structured": work(
-                    points,
-                    lambda s1, a, b, o=options: moment(s1, structured(a, b), *o).mean(),
-                ),
-                "dense": work(
-                    points,
-                    lambda s1, a, b, anti=anti: dense_moment(s1, dense(a, b), z, SIGMA, anti),
-                ),
-            },
-        )
+        works = {
+            method: work(points, partial(_moment, method, z, name == "antithetic"))
+            for method in ("structured", "dense")
+        }
+        yield "moment", name, works
+
+
+def _moment(
+    method: str, z: Tensor, antithetic: bool, s1: Tensor, alpha: Tensor, beta: Tensor
+) -> Tensor:
+    """Return the `moment` objective by one of the two methods, a scalar."""
+    if method == "dense":
+        s2 = torch.diag_embed(alpha) + beta.mT @ beta
+        return dense_moment(s1, s2, z, SIGMA, antithetic)
+    reduction: VarianceReduction = "antithetic" if antithetic else None
+    return moment(s1, DiagonalPlusLowRank(alpha, beta.mT), z, SIGMA, reduction, False).mean()
 
 
 def _time_losses(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
@@ -145,9 +137,11 @@ def step_of(spec: ModelParams, shape: tuple[int, ...], size: int, device: torch.
     """Return one optimiser step on a batch of `size` points: loss, gradients, Adam."""
     dimension = int(torch.Size(shape).numel())
     draw = torch.Generator().manual_seed(0)
-    parts = [torch.randn(size, dimension, generator=draw).to(device) for _ in range(2)]
-    batch = Batch(*parts, parts[1].sign(), torch.zeros(size, device=device))
-    objective: Any = JointObjective(build_model(spec, shape, 1.0).to(device), training_settings(spec))
+    x, z = (torch.randn(size, dimension, generator=draw).to(device) for _ in range(2))
+    batch = Batch(x, z, z.sign(), torch.zeros(size, device=device))
+    objective: Any = JointObjective(
+        build_model(spec, shape, 1.0).to(device), training_settings(spec)
+    )
     optimizer = torch.optim.AdamW(objective.parameters(), spec.learning_rate, fused=True)
 
     def step() -> None:
@@ -178,8 +172,13 @@ def _time_steps(params: SpeedParams, device: torch.device) -> Iterator[dict[str,
 
 
 def time_training(params: SpeedParams) -> pd.DataFrame:
-    """Return times in seconds and peak memory in bytes: of each loss with its gradients in s1,
-    alpha and beta (part `loss`), and of whole optimiser steps of a U-Net (part `step`).
+    """Return times in seconds and peak memory in bytes.
+
+    Part `loss` is of each loss with its gradients in s1, alpha and beta, part `step` of whole
+    optimiser steps of a U-Net.
+
+    Args:
+        params: sizes of the losses, repeats, threads.
     """
     rows: list[dict[str, Any]] = []
     with threads(params.threads):
