@@ -57,6 +57,8 @@ class ScoreModel(nn.Module):
         parametrisation: `score` or `denoiser`; a range of sigma needs `denoiser`.
         psd: make s2 + I / sigma^2 positive semi-definite; needs `denoiser`.
         data_std: standard deviation of the clean data, for `denoiser`.
+        autocast: evaluate the backbones in bfloat16, about three digits; what follows them,
+            scores and losses, keeps the precision of x_noisy.
 
     Raises:
         ValueError: sigma, rank or data_std out of range, or options that exclude each other.
@@ -72,6 +74,7 @@ class ScoreModel(nn.Module):
         parametrisation: Parametrisation = "score",
         psd: bool = False,
         data_std: float = 1.0,
+        autocast: bool = False,
     ) -> None:
         super().__init__()
         self.dimension = int(trunk.dimension)  # type: ignore[arg-type]
@@ -95,6 +98,7 @@ class ScoreModel(nn.Module):
         self.trunk, self.second = trunk, second
         self.sigma, self.rank, self.psd = check_scales(sigma), rank, psd
         self.parametrisation, self.data_std = parametrisation, data_std
+        self.autocast = autocast
 
     def _scale(self, x_noisy: Tensor, sigma: float | Tensor | None) -> float | Tensor:
         """Return the noise scale of the points: a number, or one for each, shape (n, 1)."""
@@ -118,14 +122,22 @@ class ScoreModel(nn.Module):
 
     def _run(self, network: nn.Module, x_noisy: Tensor, sigma: float | Tensor) -> Tensor:
         """Return a backbone's outputs, shape (n, k, D)."""
+        given = self._inputs(x_noisy, sigma)
+        if not self.autocast:
+            return network(*given)
+        with torch.autocast(x_noisy.device.type, torch.bfloat16):
+            return network(*given).to(x_noisy.dtype)
+
+    def _inputs(self, x_noisy: Tensor, sigma: float | Tensor) -> tuple[Tensor, ...]:
+        """Return what a backbone reads: points, scaled to unit variance, and their clock."""
         if self.parametrisation == "score":
-            return network(x_noisy)
+            return (x_noisy,)
         x_scaled = x_noisy / (self.data_std**2 + sigma**2) ** 0.5
         if not isinstance(self.sigma, tuple) or not isinstance(sigma, Tensor):
-            return network(x_scaled)
+            return (x_scaled,)
         low, high = self.sigma
         clock = 2 * (sigma / low).log() / math.log(high / low) - 1
-        return network(x_scaled, clock.squeeze(1))
+        return x_scaled, clock.squeeze(1)
 
     def _first(self, x_noisy: Tensor, output: Tensor, sigma: float | Tensor) -> Tensor:
         if self.parametrisation == "score":

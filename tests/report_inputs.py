@@ -312,6 +312,10 @@ def costs() -> dict[str, pd.DataFrame]:
     for target, rank, seconds in (("dsm", 0, 0.1), ("jacobian", 50, 0.14)):
         kind = {"rank": rank, "target": target, "variance_reduction": "antithetic"}
         training.append({**step, **kind, **_timed(seconds, 1e8)})
+    for method, seconds in (("float32", 0.14), ("bfloat16", 0.07)):
+        kind = {"part": "variant", "target": "jacobian", "rank": 50, "method": method}
+        kind |= {"variance_reduction": "antithetic", **_timed(seconds, 1e8)}
+        training.append({**step, **kind})
     for dimension in (784, 3072, 12288):
         for method, rank in (("DSM step", 0), ("joint step", 10), ("variance map", 10)):
             cell = {"device": "cpu", "batch": 4, "dimension": dimension, "method": method}

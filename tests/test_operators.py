@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hosm import eigen
 from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # relative to the largest entry
@@ -320,6 +321,23 @@ def test_no_leading_eigenvalue_is_missed(seed, k):
     A = DiagonalPlusLowRank(A.diag.round(), 0.03 * A.factor)
     exact = torch.linalg.eigvalsh(dense(A))[..., -k:].flip(-1)
     assert_near(A.eigenpairs(k)[0], exact)
+
+
+def test_rounding_over_many_dimensions_does_not_keep_the_iteration_going(monkeypatch):
+    steps, solve = [], eigen._shifted_inverse
+
+    def counted(*arguments):
+        steps.append(0)
+        return solve(*arguments)
+
+    monkeypatch.setattr(eigen, "_shifted_inverse", counted)
+    draw, size = torch.Generator().manual_seed(0), 200_000
+    factor = 0.1 * torch.randn(1, size, 6, generator=draw)
+    A = DiagonalPlusLowRank(0.02 + 0.05 * torch.rand(1, size, generator=draw), factor)
+    values, vectors = A.eigenpairs(3)
+    residual = (A @ vectors - vectors * values.unsqueeze(-2)).norm(dim=-2)
+    assert float((residual / values).max()) < 1e-4
+    assert len(steps) <= 2 * 7  # of 3 pairs and 4 guards
 
 
 def test_many_eigenpairs_are_left_to_the_dense_solver(monkeypatch):

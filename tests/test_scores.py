@@ -175,3 +175,20 @@ def test_illegal_use_is_named():
         model(sigma=0.1, parametrisation="both")
     with pytest.raises(ValueError, match="data_std"):
         model(sigma=0.1, data_std=0.0)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_bfloat16_costs_digits_of_the_networks_and_no_more(shared):
+    torch.manual_seed(0)
+    exact = model(shared=shared, parametrisation="denoiser", psd=True, sigma=0.5)
+    short = model(shared=shared, parametrisation="denoiser", psd=True, sigma=0.5, autocast=True)
+    short.load_state_dict(exact.state_dict())
+    x = points(200).float()
+    (s1, s2), (near, near2) = exact(x), short(x)
+    assert near.dtype == near2.diag.dtype == near2.factor.dtype == torch.float32
+    assert 0 < (near - s1).norm() < 0.02 * s1.norm()
+    difference = (near2.to_dense() - s2.to_dense()).norm()
+    assert 0 < difference < 0.02 * s2.to_dense().norm()
+    near.sum().backward()
+    grads = [p.grad for p in short.trunk.parameters() if p.grad is not None]
+    assert grads and all(grad.dtype == torch.float32 for grad in grads)

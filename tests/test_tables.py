@@ -157,6 +157,23 @@ def test_ratios_of_table2_are_those_of_the_medians(results):
     assert math.isnan(ratios["mlp", 200]["joint"])
 
 
+def test_a_compiled_s2_is_measured_against_the_best_compiled_autodiff(results):
+    rows = results.speed[(results.speed["backbone"] == "mlp") & (results.speed["rank"] <= 20)]
+    names = {
+        "s2": "s2, compiled",
+        "autodiff reverse, chunked": "autodiff reverse, chunked, compiled",
+    }
+    fast = rows[rows["method"].isin(names)].replace({"method": names})
+    fast = fast.assign(seconds=fast["seconds"] / 4)
+    ratios = speed_ratios(pd.concat([results.speed, fast]))
+    plain, compiled = (row for row in ratios if row["backbone"] == "mlp" and row["rank"] == 20)
+    assert not plain["compiled"] and plain["chunked"] == pytest.approx(3 / 0.5)
+    assert compiled["chunked"] == pytest.approx(3 / 0.5)
+    assert compiled["loop"] == pytest.approx(4 * plain["loop"])
+    shown = tables.ratio_table(pd.concat([results.speed, fast]))
+    assert "20, compiled" in set(shown["Rank"])
+
+
 def test_ratios_are_shown_with_their_range_and_the_papers(results):
     row = _only(tables.ratio_table(results.speed), Network="U-Net, D = 784, batch 10", Rank="20")
     assert row["Loop / s2, paper"] == "510×"

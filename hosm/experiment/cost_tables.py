@@ -11,6 +11,7 @@ __all__ = [
     "plan_table",
     "rank_table",
     "step_table",
+    "variant_table",
     "workers_table",
 ]
 
@@ -70,6 +71,26 @@ def step_table(training: pd.DataFrame) -> pd.DataFrame:
                 "Median (ms)": cells.milliseconds(row["seconds"]),
                 "Least to largest (ms)": _spread(row),
                 "Time over DSM": cells.ratio(row["seconds"] / alone["seconds"]),
+                "Memory (MB)": _megabytes(row["allocated"]),
+            }
+            for row in steps
+        ]
+    return pd.DataFrame(rows)
+
+
+def variant_table(training: pd.DataFrame) -> pd.DataFrame:
+    """Return the U-Net's joint step in other precisions and layouts, over float32."""
+    rows = []
+    for _, part in groups(training[training["part"] == "variant"], "device"):
+        steps = records(part)
+        plain = steps[0]["seconds"]
+        rows += [
+            {
+                **_place(row),
+                "Joint step": row["method"],
+                "Median (ms)": cells.milliseconds(row["seconds"]),
+                "Least to largest (ms)": _spread(row),
+                "Time over float32": cells.ratio(row["seconds"] / plain),
                 "Memory (MB)": _megabytes(row["allocated"]),
             }
             for row in steps

@@ -64,6 +64,7 @@ def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> Sco
         parametrisation="denoiser" if spec.psd else "score",
         psd=spec.psd,
         data_std=data_std,
+        autocast=spec.backbone.autocast,
     )
 
 

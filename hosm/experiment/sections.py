@@ -85,6 +85,7 @@ class Backbone(Frozen):
     depth: int = Field(default=3, ge=2)
     skip: bool = False
     channels: tuple[int, int, int] = (16, 32, 32)
+    autocast: bool = False
 
 
 class ModelParams(Frozen):

@@ -221,6 +221,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "table2-ratios": ratio_table(results.speed),
         "cost-losses": cost_tables.loss_table(results.training_cost),
         "cost-steps": cost_tables.step_table(results.training_cost),
+        "cost-variants": cost_tables.variant_table(results.training_cost),
         "cost-dimension": cost_tables.growth_table(results.growth, results.slopes),
         "cost-rank": cost_tables.rank_table(results.growth, results.slopes),
         "scaling-workers": cost_tables.workers_table(results.workers),

@@ -133,7 +133,13 @@ def model_params(
     )
 
 
-def step_of(spec: ModelParams, shape: tuple[int, ...], size: int, device: torch.device) -> Work:
+def step_of(
+    spec: ModelParams,
+    shape: tuple[int, ...],
+    size: int,
+    device: torch.device,
+    layout: torch.memory_format = torch.contiguous_format,
+) -> Work:
     """Return one optimiser step on a batch of `size` points: loss, gradients, Adam."""
     dimension = int(torch.Size(shape).numel())
     draw = torch.Generator().manual_seed(0)
@@ -171,11 +177,27 @@ def _time_steps(params: SpeedParams, device: torch.device) -> Iterator[dict[str,
             yield {**facts, **summary(times[name]), **peak_bytes(works[name], device)}
 
 
+def _time_variants(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
+    """Time the joint step of the U-Net under what often makes networks faster."""
+    shape, facts = (1, 28, 28), {"part": "variant", "network": "unet", "dimension": 784}
+    facts |= {"batch": STEP_BATCH, "rank": RANK, "target": "jacobian"}
+    works = {}
+    for name in ("float32", "bfloat16", "channels-last"):
+        backbone = Backbone(kind="unet", shared=True, autocast=name == "bfloat16")
+        layout = torch.channels_last if name == "channels-last" else torch.contiguous_format
+        spec = model_params(backbone, RANK, "jacobian", "antithetic")
+        works[name] = step_of(spec, shape, STEP_BATCH, device, layout)
+    times = timed_in_turn(works, params.repeats, device)
+    for name, work in works.items():
+        row = {**facts, "variance_reduction": "antithetic", "method": name}
+        yield {**row, **summary(times[name]), **peak_bytes(work, device)}
+
+
 def time_training(params: SpeedParams) -> pd.DataFrame:
     """Return times in seconds and peak memory in bytes.
 
     Part `loss` is of each loss with its gradients in s1, alpha and beta, part `step` of whole
-    optimiser steps of a U-Net.
+    optimiser steps of a U-Net, part `variant` of its joint step in other precisions and layouts.
 
     Args:
         params: sizes of the losses, repeats, threads.
@@ -183,7 +205,7 @@ def time_training(params: SpeedParams) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     with threads(params.threads):
         for device in devices():
-            for part in (_time_losses, _time_steps):
+            for part in (_time_losses, _time_steps, _time_variants):
                 for row in part(params, device):
                     label = f"{row['part']} D = {row['dimension']} {row['target']}"
                     where = f"{row['variance_reduction']} {row['method']}"
