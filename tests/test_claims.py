@@ -68,6 +68,16 @@ def test_joint_training_is_compared_with_training_alone(results):
     )
 
 
+def test_costs_are_judged_against_s1_alone_and_a_line(results):
+    step, growth = module._cost(results.training_cost, results.slopes)
+    assert step.verdict == growth.verdict == "holds"
+    assert step.evidence.startswith("1.40×") and "1.00 and 1.00" in growth.evidence
+    dear = results.training_cost.copy()
+    dear.loc[dear["target"] == "jacobian", "seconds"] *= 2
+    steep = results.slopes.assign(time=1.3)
+    assert {claim.verdict for claim in module._cost(dear, steep)} == {"does not hold"}
+
+
 def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results):
     judged = claims(results)
     assert _find(judged, "MLP", "half of the paper's factor").verdict == "does not hold"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.experiment import cluster, datasets
-from hosm.experiment.params import Backbone, ClusterParams, ModelParams
+from hosm.experiment import cluster, datasets, scaling
+from hosm.experiment.params import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.process import StageError
 from hosm.experiment.tasks import TrainingTask, train_here
 
@@ -244,3 +244,11 @@ def test_spoilt_data_end_in_one_line_and_leave_the_earlier_model(project, spoil,
     assert len(errors) == 1 and message in errors[0]
     assert "Traceback" not in done.stderr
     assert (earlier / "card.json").read_text() == "{}"
+
+
+def test_loops_and_workers_are_timed_and_so_is_their_link():
+    sizes = {"width": 8, "rank": 2, "batch_size": 8, "steps": 4, "repeats": 1, "threads": 1}
+    steps, reduced = scaling.time_workers(ScalingParams(workers=(1, 2), **sizes), params())
+    loops = [("plain loop", 1), ("Ray Train", 1), ("Ray Train", 2)]
+    assert list(zip(steps["loop"], steps["workers"], strict=True)) == loops
+    assert (steps["seconds_per_step"] > 0).all() and (reduced["seconds"] > 0).all()

@@ -10,7 +10,7 @@ from hosm.batches import Shard, batches
 from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.networks import MLP, ConditionalMLP
 from hosm.scores import ScoreModel
-from hosm.training import Settings, fit
+from hosm.training import Settings, TrainingResult, fit
 
 DATA = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
 VALIDATION = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
@@ -97,6 +97,12 @@ def test_resumed_run_ends_bit_for_bit_like_the_uninterrupted_one(tmp_path):
     assert again.history == whole.history
     for name, value in whole.weights.items():
         assert torch.equal(again.weights[name], value)
+
+
+def test_the_pace_is_that_of_the_steps_taken():
+    result = run(settings=settings(max_steps=20))
+    assert 0 < result.seconds_per_step < 1
+    assert math.isnan(TrainingResult({}, 0, 0, {}).seconds_per_step)
 
 
 def test_early_stopping_keeps_the_best_average():

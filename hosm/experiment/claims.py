@@ -32,6 +32,7 @@ __all__ = ["Claim", "claims"]
 Verdict = Literal["holds", "does not hold", "undecided"]
 
 NEAR = 1.1  # an error counts as reached within 10 %
+STEP, LINEAR = 1.5, 1.1
 HALF = 0.5  # a speed-up counts as confirmed from half of the paper's on
 SIMILAR = 1.5  # a cost counts as similar up to this ratio
 USEFUL = 0.5  # a correlation from which a predicted variance tells where errors are
@@ -144,7 +145,7 @@ def _speed(speed: pd.DataFrame) -> Iterator[Claim]:
     """Yield what table 2 says about each network."""
     ratios = speed_ratios(speed)
     for backbone in dict.fromkeys(row["backbone"] for row in ratios):
-        rows = [row for row in ratios if row["backbone"] == backbone]
+        rows = [row for row in ratios if row["backbone"] == backbone and not row["compiled"]]
         row, rank = rows[0], f"r = {rows[0]['rank']:.0f}"
         where = f"{cells.network(backbone)}, D = {row['dimension']:.0f}"
         if row["paper"] > 0:
@@ -163,6 +164,24 @@ def _speed(speed: pd.DataFrame) -> Iterator[Claim]:
         costs = [f"{cells.ratio(row['s1'])} at r = {row['rank']:.0f}" for row in rows]
         verdict = _verdict(max(row["s1"] for row in rows) <= SIMILAR)
         yield Claim(where, statement, verdict, ", ".join(costs))
+
+
+def _cost(training: pd.DataFrame, slopes: pd.DataFrame) -> Iterator[Claim]:
+    """Yield what training costs beside s1 alone, and how that grows."""
+    steps = training[(training["part"] == "step") & (training["variance_reduction"] != "none")]
+    for row in records(steps[steps["target"] == "jacobian"].nlargest(1, "rank")):
+        alone = steps[steps["target"] == "dsm"]["seconds"].iloc[0]
+        over, where = row["seconds"] / alone, f"U-Net, D = {row['dimension']:.0f}"
+        statement = f"a step of s1 and s2 costs no more than {STEP:g} steps of s1 alone"
+        evidence = f"{cells.ratio(over)} at r = {row['rank']:.0f}, jacobian"
+        yield Claim(where, statement, _verdict(over <= STEP), evidence)
+    fits = slopes[(slopes["method"] == "joint step") & (slopes["variable"] == "D")]
+    for row in records(fits.nlargest(1, "rank")):
+        steepest = max(row["time"], row["memory"])
+        evidence = f"slopes {row['time']:.2f} and {row['memory']:.2f} of log time and memory"
+        where = f"D = {row['from']:,.0f} to {row['to']:,.0f}"
+        statement = "time and memory of a step grow no faster than D"
+        yield Claim(where, statement, _verdict(steepest <= LINEAR), evidence)
 
 
 def _sampler(row: Row, column: str) -> str:
@@ -265,6 +284,7 @@ def claims(results: Results) -> list[Claim]:
         *_accuracy(results.accuracy),
         *_first_order(results.trials),
         *_speed(results.speed),
+        *_cost(results.training_cost, results.slopes),
         *_mixing(results.mixing),
         *_bias(results.mixing, results.bias_bound),
         *_uncertainty(results.calibration),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment import cells
+from hosm.experiment import cells, cost_tables
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import BASELINE, Results, Row, groups, records
 
@@ -78,9 +78,33 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
         where = f"time over that of s2, {name}, D = {row['dimension']:.0f}, r = {row['rank']:.0f}"
         loop = cells.ratio(row["loop"], row["loop_low"], row["loop_high"])
         yield where, "autodiff, one coordinate after another", cells.ratio(row["paper"]), loop
+        for fast in (each for each in rows if each["compiled"]):
+            loop = cells.ratio(fast["loop"], fast["loop_low"], fast["loop_high"])
+            yield f"{where}, compiled", "autodiff, one coordinate after another", cells.DASH, loop
         if row["dimension"] == largest:
             chunked = cells.ratio(row["chunked"], row["chunked_low"], row["chunked_high"])
             yield where, row["chunked_method"], cells.DASH, chunked
+
+
+def _cost_lines(results: Results) -> Iterator[Line]:
+    """Yield what training costs beside a dense loss and a first-order step, and its growth."""
+    losses = records(cost_tables.loss_table(results.training_cost))
+    largest = [row for row in losses if row["D"] == losses[-1]["D"]]
+    names = ("Target", "Variance reduction", "Dense / ours")
+    targets, reductions, gains = (" / ".join(row[name] for row in largest) for name in names)
+    where = f"time of a dense D x D loss over ours, D = {largest[0]['D']}, r = {largest[0]['r']}"
+    yield where, f"{targets}, variance reduction {reductions}", cells.DASH, gains
+    for row in records(cost_tables.step_table(results.training_cost)):
+        reduction = row["Variance reduction"]
+        if row["Step"].endswith("jacobian") and row["r"] != "0" and reduction != "none":
+            where = f"time of a step of s1 and s2 over s1 alone, D = {row['D']}, r = {row['r']}"
+            kind = f"jacobian, variance reduction {reduction}"
+            yield where, kind, cells.DASH, row["Time over DSM"]
+    fits = results.slopes[results.slopes["method"] == "joint step"]
+    for fit in records(fits[fits["variable"] == "D"].nlargest(1, "rank")):
+        ends = f"{fit['from']:,.0f} to {fit['to']:,.0f}"
+        found = f"{fit['time']:.2f}, {fit['memory']:.2f}"
+        yield f"slopes of a step with D, {ends}", "log time, log memory", cells.DASH, found
 
 
 def _ess(row: Row, column: str) -> str:
@@ -119,6 +143,7 @@ def headline(results: Results) -> list[Line]:
     """
     numbers = results.calibration
     lines = [*_accuracy_lines(results.whole.accuracy), *_speed_lines(results.speed)]
+    lines += _cost_lines(results)
     lines += _mixing_lines(results.mixing, results.bias_bound)
     if "correlation" in numbers:
         what, how = "correlation over pixels", "predicted variance, measured squared error"
