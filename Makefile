@@ -53,8 +53,9 @@ table1: install ## the whole of table 1 at the paper's sizes, an hour and more o
 	  PYTHONPATH=$(CURDIR)/build/table1 OMP_NUM_THREADS=1 dvc repro accuracy
 	mkdir -p reports/whole && cp build/table1/data/results/accuracy/* reports/whole/
 
-bench: install ## time s2 against automatic differentiation on this machine
-	dvc repro --single-item --force speed
+bench: install ## time it all anew on this machine, then render the report (and what it lacks)
+	dvc repro --single-item --force speed scaling
+	dvc repro report
 
 ui: install ## MLflow's pages on http://127.0.0.1:5000
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port 5000 --workers 1 \
