@@ -80,6 +80,9 @@ def pulled_back(s1: Tensor, x: Tensor, v: Tensor, keep: bool = True) -> Tensor:
         x: points, shape (n, D), that require a gradient.
         v: directions, shape (n, D).
         keep: whether the graph is needed once more.
+
+    Raises:
+        RuntimeError: x requires no gradient, or `torch.func` transforms the call.
     """
     if not s1.requires_grad:
         return torch.zeros_like(x)

@@ -71,10 +71,11 @@ def test_joint_training_is_compared_with_training_alone(results):
 def test_costs_are_judged_against_s1_alone_and_a_line(results):
     step, growth = module._cost(results.training_cost, results.slopes)
     assert step.verdict == growth.verdict == "holds"
-    assert step.evidence.startswith("1.40×") and "1.00 and 1.00" in growth.evidence
+    assert step.evidence.startswith("1.40×") and "antithetic" in step.where
+    assert "1.00 and 1.00" in growth.evidence
     dear = results.training_cost.copy()
     dear.loc[dear["target"] == "jacobian", "seconds"] *= 2
-    steep = results.slopes.assign(time=1.3)
+    steep = results.slopes.assign(late_time=1.3)
     assert {claim.verdict for claim in module._cost(dear, steep)} == {"does not hold"}
 
 

@@ -34,7 +34,7 @@ def test_growth_has_a_column_for_each_size_and_its_slopes(results):
     table = cost_tables.growth_table(results.growth, results.slopes)
     row = table.set_index("What").loc["joint step, r = 10"]
     assert row["D = 784"] == "0.784 ms, 0.784 MB"
-    assert row["Slope of time"] == row["Slope of memory"] == "1.00"
+    assert row["Slope of time (last two)"] == row["Slope of memory (last two)"] == "1.00 (1.00)"
     ranks = cost_tables.rank_table(results.growth, results.slopes)
     assert list(ranks["r"]) == ["10", "20", "40"]
 

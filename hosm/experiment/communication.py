@@ -23,8 +23,8 @@ LINKS = {  # workers -> what joins them, bytes per second of an all-reduce, seco
 }
 NETWORKS = {  # numbers to add up, float32
     "U-Net, channels 16 32 32, r = 50": 270_420,
-    "U-Net, channels 128 256 256, r = 50": 15_700_000,
-    "MLP, D = 100, width 128, r = 1000": 12_900_000,
+    "a U-Net of 16 million numbers": 16_000_000,
+    "a U-Net of 100 million numbers": 100_000_000,
 }
 
 
@@ -54,9 +54,7 @@ def communication_plan(reduced: pd.DataFrame) -> pd.DataFrame:
     links = dict(LINKS)
     if len(reduced):
         bandwidth, latency = fit_link(list(reduced["length"]), list(reduced["seconds"]))
-        links = {
-            2: (f"2 processes here, gloo, {bandwidth / 1e9:.2g} GB/s", bandwidth, latency)
-        } | links
+        links = {2: (f"2 workers here, {bandwidth / 1e9:.2g} GB/s", bandwidth, latency)} | links
     rows = []
     for network, numbers in NETWORKS.items():
         for workers, (link, bandwidth, latency) in links.items():

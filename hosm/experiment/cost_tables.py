@@ -116,7 +116,10 @@ def growth_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
             if fit["method"] == "DSM step"
             else f"{fit['method']}, r = {fit['rank']:.0f}"
         )
-        slope = {"Slope of time": f"{fit['time']:.2f}", "Slope of memory": f"{fit['memory']:.2f}"}
+        slope = {
+            f"Slope of {name} (last two)": f"{fit[name]:.2f} ({fit[f'late_{name}']:.2f})"
+            for name in ("time", "memory")
+        }
         rows.append({"Device": str(fit["device"]).upper(), "What": name, **shown, **slope})
     return pd.DataFrame(rows).fillna(cells.DASH)
 

@@ -103,7 +103,9 @@ def slopes(times: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         For each device, method and rank the slope with D; for the joint step also that with r,
-        at the one size where several ranks were timed. `from` and `to` are the ends of the fit.
+        at the one size where several ranks were timed. `from` and `to` are the ends of the fit;
+        `late_time` and `late_memory` are the slopes between its two largest sizes, where no
+        overhead flattens them.
     """
     out = []
     for (device, method, rank), rows in times.groupby(["device", "method", "rank"]):
@@ -117,13 +119,12 @@ def slopes(times: pd.DataFrame) -> pd.DataFrame:
         if rows["rank"].nunique() > 2:
             fit = {"device": device, "method": f"joint step, D = {size}", "variable": "r"}
             out.append((fit, rows["rank"], rows))
-    return pd.DataFrame(
-        {
-            **fit,
-            "from": int(x.min()),
-            "to": int(x.max()),
-            "time": _slope(x, rows["seconds"]),
-            "memory": _slope(x, rows["allocated"]),
-        }
-        for fit, x, rows in out
-    )
+    found = []
+    for fit, x, rows in out:
+        last = x.isin(sorted(set(x))[-2:])
+        ends: dict[str, float] = {"from": int(x.min()), "to": int(x.max())}
+        for name, column in (("time", "seconds"), ("memory", "allocated")):
+            ends[name] = _slope(x, rows[column])
+            ends[f"late_{name}"] = _slope(x[last], rows[column][last])
+        found.append({**fit, **ends})
+    return pd.DataFrame(found)

@@ -11,6 +11,7 @@ from hosm.experiment.results import BASELINE, Results, Row, groups, records
 
 __all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
 
+OVER = "Time over DSM"
 Line = tuple[str, str, str, str]  # what was measured, by what, the paper's number, ours
 
 COLUMNS = ("Measured", "By", "Paper", "Ours ± s.e.")
@@ -69,7 +70,7 @@ def _accuracy_lines(accuracy: pd.DataFrame) -> Iterator[Line]:
 
 def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
     """Yield the speed-ups over autodiff at one rank, over the fastest one at the largest D."""
-    ratios = speed_ratios(speed)
+    ratios = speed_ratios(speed[speed["device"] == "cpu"])
     largest = max(row["dimension"] for row in ratios)
     for backbone in dict.fromkeys(row["backbone"] for row in ratios):
         rows = [row for row in ratios if row["backbone"] == backbone]
@@ -88,20 +89,22 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
 
 def _cost_lines(results: Results) -> Iterator[Line]:
     """Yield what training costs beside a dense loss and a first-order step, and its growth."""
-    losses = records(cost_tables.loss_table(results.training_cost))
+    training = results.training_cost[results.training_cost["device"] == "cpu"]
+    losses = records(cost_tables.loss_table(training))
     largest = [row for row in losses if row["D"] == losses[-1]["D"]]
     names = ("Target", "Variance reduction", "Dense / ours")
     targets, reductions, gains = (" / ".join(row[name] for row in largest) for name in names)
     where = f"time of a dense D x D loss over ours, D = {largest[0]['D']}, r = {largest[0]['r']}"
     yield where, f"{targets}, variance reduction {reductions}", cells.DASH, gains
-    for row in records(cost_tables.step_table(results.training_cost)):
-        reduction = row["Variance reduction"]
-        if row["Step"].endswith("jacobian") and row["r"] != "0" and reduction != "none":
-            where = f"time of a step of s1 and s2 over s1 alone, D = {row['D']}, r = {row['r']}"
-            kind = f"jacobian, variance reduction {reduction}"
-            yield where, kind, cells.DASH, row["Time over DSM"]
-    fits = results.slopes[results.slopes["method"] == "joint step"]
-    for fit in records(fits[fits["variable"] == "D"].nlargest(1, "rank")):
+    steps = records(cost_tables.step_table(training))
+    joint = [row for row in steps if row["Step"].endswith("jacobian") and row["r"] != "0"]
+    size = f"D = {joint[0]['D']}, r = {joint[0]['r']}"
+    reductions, over = (" / ".join(row[name] for row in joint) for name in (names[1], OVER))
+    where = f"time of a step of s1 and s2 over s1 alone, U-Net, {size}"
+    yield where, f"jacobian, variance reduction {reductions}", cells.DASH, over
+    slopes = results.slopes[results.slopes["device"] == "cpu"]
+    fits = slopes[(slopes["method"] == "joint step") & (slopes["variable"] == "D")]
+    for fit in records(fits.nlargest(1, "rank")):
         ends = f"{fit['from']:,.0f} to {fit['to']:,.0f}"
         found = f"{fit['time']:.2f}, {fit['memory']:.2f}"
         yield f"slopes of a step with D, {ends}", "log time, log memory", cells.DASH, found

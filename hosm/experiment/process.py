@@ -39,10 +39,12 @@ def keep_freed_memory(keep: bool = True) -> None:
     step of a training. Where there is no glibc, nothing happens.
 
     Args:
-        keep: whether to keep it; False restores glibc's defaults.
+        keep: whether to keep it; False gives back what is free now, and later large tensors.
     """
+    if sys.platform != "linux":
+        return
     libc = ctypes.CDLL(None)
-    if sys.platform == "linux" and hasattr(libc, "mallopt"):
+    if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_MAX, 0 if keep else _DEFAULT_MMAPS)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if keep else _DEFAULT_TRIM)
         if not keep:

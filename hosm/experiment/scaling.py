@@ -6,11 +6,14 @@ not. See `hosm.experiment.communication` for what to expect of more workers.
 """
 
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 
+from hosm.checkpoints import save_checkpoint
 from hosm.experiment.cluster import connect, time_all_reduce, train_on_cluster
 from hosm.experiment.datasets import law
 from hosm.experiment.models import build_model
@@ -18,6 +21,7 @@ from hosm.experiment.params import Backbone, ClusterParams, ModelParams, Scaling
 from hosm.experiment.stopwatch import threads
 from hosm.experiment.tasks import TrainingTask, train_here
 from hosm.networks import parameter_count
+from hosm.training import Progress
 
 __all__ = ["time_workers"]
 
@@ -46,6 +50,11 @@ def _task(params: ScalingParams, workers: int) -> TrainingTask:
     )
 
 
+def _keep(folder: str) -> Callable[[Progress], None]:
+    """Return what writes the checkpoints that Ray Train's worker writes too."""
+    return lambda progress: save_checkpoint(progress.state(), Path(folder) / "alone" / "state.pt")
+
+
 def _row(label: str, workers: int, run: int, seconds: float) -> dict[str, Any]:
     print(f"{label}, {workers} workers: {1e3 * seconds:.3g} ms a step", flush=True)
     return {"loop": label, "workers": workers, "run": run, "seconds_per_step": seconds}
@@ -64,12 +73,13 @@ def time_workers(
         Seconds of a step by loop and workers, a row for each run; and seconds of all-reduces by
         their length (empty with one worker).
     """
+    device = torch.device("cuda" if cluster.use_gpu else "cpu")
     rows, reduced = [], pd.DataFrame({"length": [], "seconds": []})
     sizes = {"cpus_per_worker": params.threads, "workers": max(params.workers)}
     with connect(cluster.model_copy(update=sizes)), tempfile.TemporaryDirectory() as folder:
         for run in range(params.repeats):
             with threads(params.threads):
-                alone = train_here(_task(params, 1))
+                alone = train_here(_task(params, 1), device=device, report=_keep(folder))
             rows.append(_row("plain loop", 1, run, alone.seconds_per_step))
             for workers in params.workers:
                 group = cluster.model_copy(update={**sizes, "workers": workers})

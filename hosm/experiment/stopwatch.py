@@ -81,12 +81,12 @@ def timed_in_turn(
     return times
 
 
-def summary(times: list[float], scale: float = 1.0) -> dict[str, Any]:
-    """Return median, least and largest of the times, in seconds times `scale`, and their count."""
+def summary(times: list[float]) -> dict[str, Any]:
+    """Return median, least and largest of the times, in seconds, and their count."""
     return {
-        "seconds": scale * statistics.median(times),
-        "seconds_low": scale * min(times),
-        "seconds_high": scale * max(times),
+        "seconds": statistics.median(times),
+        "seconds_low": min(times),
+        "seconds_high": max(times),
         "repeats": len(times),
     }
 
@@ -106,10 +106,14 @@ def _allocated_on_cpu(work: Work) -> int:
     return max(arg["Total Allocated"] for arg in totals) - before
 
 
-def _process_peak() -> float:
-    """Return the largest resident size of this process since `_forget_peak`, in bytes."""
+def _process_size(name: str) -> float:
+    """Return a size of this process in bytes, where Linux tells it.
+
+    Args:
+        name: VmRSS for what is resident, VmHWM for the most of it since `_forget_peak`.
+    """
     lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
-    found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    found = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
     return 1024.0 * int(found[0]) if found else math.nan
 
 
@@ -122,8 +126,9 @@ def _forget_peak() -> None:
 def peak_bytes(work: Work, device: torch.device) -> dict[str, float]:
     """Return the peak memory of a work in bytes, once it has run to warm up.
 
-    `allocated` is what torch's allocator held at once beyond what it held before; `process` is
-    the largest resident size of the whole process (host memory also where the work is on a GPU).
+    `allocated` is what torch's allocator held at once beyond what it held before, so without
+    weights, state of an optimiser and inputs; `process` is the largest resident size of the whole
+    process, whatever lives in it (host memory also where the work is on a GPU).
     """
     work()
     keep_freed_memory(False)  # what earlier works left behind does not count
@@ -136,7 +141,7 @@ def peak_bytes(work: Work, device: torch.device) -> dict[str, float]:
         allocated = torch.cuda.max_memory_allocated() - before
     else:
         work()  # unprofiled: the record itself takes memory
-    process = _process_peak()
+    process = _process_size("VmHWM")
     keep_freed_memory()
     if device.type == "cpu":
         allocated = _allocated_on_cpu(work)

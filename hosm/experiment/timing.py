@@ -5,10 +5,11 @@ weights), methods in turn (`stopwatch`), the median, least and largest of the re
 differentiation stands as the obvious loop over coordinates and as chunked `vmap` of the reverse
 and of the forward mode, each at the best of several chunk sizes. Where only some rows of the
 Jacobian are timed, the time is scaled to all D and `rows_timed` says so. With `compiled`, s2 and
-the fastest chunked method of a vector model stand a second time, by `torch.compile` with its
-search for the fastest kernels; the loop gains nothing by it.
+the whole Jacobian by reverse mode stand a second time for a vector model, by `torch.compile` with
+its search for the fastest kernels and weights as constants; the loop gains nothing by it.
 """
 
+import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -18,8 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from hosm.experiment.models import build_backbone, build_model
-from hosm.experiment.params import Backbone, ModelParams, SpeedParams
+from hosm.experiment.params import Backbone, SpeedParams
+from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.stopwatch import Work, devices, summary, threads, timed_in_turn
+from hosm.experiment.training_cost import model_params
 from hosm.networks import parameter_count
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import ScoreModel, outputs_per_coordinate
@@ -27,6 +30,7 @@ from hosm.scores import ScoreModel, outputs_per_coordinate
 __all__ = ["headline", "time_second_order_scores"]
 
 CHUNKS = (8, 32, 128)
+REVERSE_COMPILED = "autodiff reverse, compiled"
 PAPER = {  # Meng et al., table 2, seconds on a TITAN Xp: (backbone, method, rank)
     ("mlp", "autodiff loop", 0): 32.1e-3,
     ("mlp", "s2", 20): 380e-6,
@@ -51,9 +55,10 @@ def _loop(model: ScoreModel, x: Tensor, rows: int) -> None:
 
 def _reverse(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
     """Pull unit vectors back through s1, `chunk` at a time."""
-    pullback = torch.func.vjp(model.score, x)[1]
     basis = torch.eye(x.shape[1], device=x.device)[:rows]
-    torch.func.vmap(lambda e: pullback(e.expand_as(x))[0], chunk_size=chunk)(basis)
+    with torch.no_grad():  # or each pass back would be recorded once more
+        pullback = torch.func.vjp(model.score, x)[1]
+        torch.func.vmap(lambda e: pullback(e.expand_as(x))[0], chunk_size=chunk)(basis)
 
 
 def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
@@ -68,10 +73,10 @@ def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
 
 
 def _best_chunk(work: Callable[[int], object], rows: int, device: torch.device) -> int:
-    """Return the chunk size that takes least time in one round."""
-    sizes = [chunk for chunk in CHUNKS if chunk <= rows] or [rows]
-    times = timed_in_turn({str(c): partial(work, c) for c in sizes}, 1, device, 0.0)
-    return min(sizes, key=lambda chunk: times[str(chunk)][0])
+    """Return the chunk size that takes least time in two rounds."""
+    sizes = sorted({min(chunk, rows) for chunk in CHUNKS})
+    times = timed_in_turn({str(c): partial(work, c) for c in sizes}, 2, device, 0.0)
+    return min(sizes, key=lambda chunk: min(times[str(chunk)]))
 
 
 def _baselines(first: ScoreModel, x: Tensor, rows: int) -> dict[str, Work]:
@@ -108,7 +113,7 @@ def _heads(
     yield "s2", _SecondOrder(network).to(device).eval()
     if rank <= torch.Size(shape).numel():
         shared = backbone.model_copy(update={"shared": True})
-        model = build_model(_spec(shared, rank, False), shape, 1.0)
+        model = build_model(model_params(shared, rank, "jacobian"), shape, 1.0)
         yield "s1 and s2, shared trunk", model.to(device).eval()
 
 
@@ -125,26 +130,17 @@ def _compiled(module: nn.Module, x: Tensor) -> Work:
     return partial(_no_grad, fast, x)
 
 
-def _compiled_reverse(first: ScoreModel, x: Tensor) -> Work:
-    """Return the whole Jacobian by vmapped reverse mode, compiled alike."""
-    jacobian = torch.func.vmap(torch.func.jacrev(lambda point: first.score(point[None])[0]))
-    fast = torch.compile(jacobian, mode="max-autotune-no-cudagraphs")
-    _no_grad(fast, x)
-    return partial(_no_grad, fast, x)
+class _Jacobian(nn.Module):
+    """The whole Jacobian of s1 by vmapped reverse mode."""
 
+    def __init__(self, first: ScoreModel) -> None:
+        super().__init__()
+        self.first = first
 
-def _spec(backbone: Backbone, rank: int, first_order: bool) -> ModelParams:
-    return ModelParams(
-        backbone=backbone,
-        sigma=0.5,
-        rank=rank,
-        target="dsm" if first_order else "jacobian",
-        learning_rate=1e-3,
-        batch_size=1,
-        max_steps=1,
-        average_width=0.0,
-        validate_every=1,
-    )
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.func.vmap(torch.func.jacrev(lambda point: self.first.score(point[None])[0]))(
+            x
+        )
 
 
 def _modules(
@@ -168,20 +164,23 @@ def _time_backbone(
     """Time the baselines and s2 of every rank on one architecture."""
     dimension = int(torch.Size(shape).numel())
     x = torch.randn(params.batch, dimension, generator=torch.Generator().manual_seed(0)).to(device)
-    first = build_model(_spec(backbone, 0, True), shape, 1.0).to(device).eval()
+    first = build_model(model_params(backbone, 0, "dsm"), shape, 1.0).to(device).eval()
     rows = min(rows, dimension)
     modules = _modules(backbone, shape, params, device)
     works = {(name, 0): work for name, work in _baselines(first, x, rows).items()}
     works |= {key: partial(_no_grad, module, x) for key, module in modules.items()}
     if params.compiled and backbone.kind == "mlp":
         least = min(params.ranks)
-        works["autodiff reverse, chunked, compiled", 0] = _compiled_reverse(first, x)
+        works[REVERSE_COMPILED, 0] = _compiled(_Jacobian(first), x)
         works["s2, compiled", least] = _compiled(modules["s2", least], x)
     times = timed_in_turn({str(key): work for key, work in works.items()}, params.repeats, device)
     out = []
     for method, rank in works:
         scaled = "autodiff" in method and "compiled" not in method
-        found = summary(times[str((method, rank))], dimension / rows if scaled else 1.0)
+        taken, once = times[str((method, rank))], statistics.median(times[str(("s1", 0))])
+        if scaled:  # the evaluation of s1 comes once, its derivative row by row
+            taken = [once + (seconds - once) * dimension / rows for seconds in taken]
+        found = summary(taken)
         module = modules.get((method.removesuffix(", compiled"), rank), first)
         facts = {"device": device.type, "dimension": dimension, "batch": params.batch}
         facts |= {"backbone": backbone.kind, "method": method, "rank": rank, **found}
@@ -211,13 +210,10 @@ def time_second_order_scores(params: SpeedParams) -> pd.DataFrame:
 def headline(times: pd.DataFrame) -> dict[str, float]:
     """Return, for each architecture and rank, how many times faster s2 is than the baselines."""
     numbers = {}
-    for (device, kind), part in times.groupby(["device", "backbone"]):
-        baselines = part[part["rank"] == 0].set_index("method")["seconds"]
-        chunked = baselines[baselines.index.str.contains("chunked")].min()
-        for row in part[part["method"].isin(["s2", "s2, compiled"])].to_dict("records"):
-            compiled = ".compiled" if "compiled" in row["method"] else ""
-            name, value = f"{device}.{kind}.r{row['rank']}{compiled}", row["seconds"]
-            numbers[f"{name}.loop_over_s2"] = float(baselines["autodiff loop"] / value)
-            numbers[f"{name}.best_chunked_over_s2"] = float(chunked / value)
-            numbers[f"{name}.s2_over_s1"] = float(value / baselines["s1"])
+    for row in speed_ratios(times):
+        name = f"{row['device']}.{row['backbone']}.r{row['rank']:.0f}"
+        name += ".compiled" if row["compiled"] else ""
+        numbers[f"{name}.loop_over_s2"] = float(row["loop"])
+        numbers[f"{name}.best_chunked_over_s2"] = float(row["chunked"])
+        numbers[f"{name}.s2_over_s1"] = float(row["s1"])
     return numbers

@@ -46,7 +46,7 @@ def dense_moment(s1: Tensor, s2: Tensor, z: Tensor, sigma: float, antithetic: bo
     psi = s2 + s1.unsqueeze(2) * s1.unsqueeze(1)
     target = (torch.eye(z.shape[1], device=z.device) - z.unsqueeze(2) * z.unsqueeze(1)) / sigma**2
     if not antithetic:
-        return ((psi + target).square() - target.square()).sum((1, 2)).mean()
+        return (psi * (psi + 2 * target)).sum((1, 2)).mean()
     plus, minus, clean = psi.split(len(z))
     even = (plus.square() + minus.square()).sum((1, 2)) / 2
     return (even + ((plus + minus - 2 * clean) * target).sum((1, 2))).mean()
@@ -145,16 +145,15 @@ def step_of(
     draw = torch.Generator().manual_seed(0)
     x, z = (torch.randn(size, dimension, generator=draw).to(device) for _ in range(2))
     batch = Batch(x, z, z.sign(), torch.zeros(size, device=device))
-    objective: Any = JointObjective(
-        build_model(spec, shape, 1.0).to(device), training_settings(spec)
-    )
+    model = build_model(spec, shape, 1.0).to(device).to(memory_format=layout)
+    objective: Any = JointObjective(model, training_settings(spec))
     optimizer = torch.optim.AdamW(objective.parameters(), spec.learning_rate, fused=True)
 
     def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
         terms = objective(*batch)
         sum(w * term for w, term in zip(objective.weights, terms, strict=True)).backward()
         optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     return step
 
