@@ -41,7 +41,6 @@ OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
 LEARNING = "dataset regime sigma target rank seed step seconds error"
-SLOPES = "time memory late_time late_memory"
 STEP, COSTS = "device batch dimension method rank", "seconds seconds_low seconds_high allocated"
 TABLE1 = (
     "dataset regime sigma method rank mean seeds standard_error seconds steps paper "
@@ -70,10 +69,7 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
     ),
     "training_cost": ("speed/training.csv", f"part {STEP} target variance_reduction {COSTS}"),
     "growth": ("speed/growth.csv", f"{STEP} {COSTS}"),
-    "slopes": (
-        "speed/slopes.csv",
-        "device method rank variable time memory late_time late_memory",
-    ),
+    "slopes": ("speed/slopes.csv", "device method rank variable time memory late_time"),
     "workers": ("scaling/steps.csv", "loop workers run seconds_per_step batch steps"),
     "plan": ("scaling/plan.csv", "network numbers link workers volume seconds compute_for_90"),
     "mixing": (
