@@ -46,7 +46,7 @@ def keep_freed_memory(keep: bool = True) -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_MAX, 0 if keep else _DEFAULT_MMAPS)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if keep else _DEFAULT_TRIM)
+        libc.mallopt(_M_TRIM_THRESHOLD, -1 if keep else _DEFAULT_TRIM)  # -1: never
         if not keep:
             libc.malloc_trim(0)
 
