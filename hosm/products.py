@@ -12,7 +12,10 @@ are bound by memory: their gradient
 $$\partial U = U (\partial G + \partial G^T) + W (\partial P)^T + 2\,\mathrm{diag}(\partial q)\,U
 \,\mathrm{diag}(c)$$
 
-is written here into one tensor, where automatic differentiation would write and add several.
+is written here into one tensor, where automatic differentiation would write and add several. So
+is that of the image y = U diag(c) U^T v, which the `jacobian` target reads:
+
+$$\partial U = (v (U^T \partial y)^T + \partial y (U^T v)^T)\,\mathrm{diag}(c).$$
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Products", "factor_products"]
+__all__ = ["Products", "factor_image", "factor_products"]
 
 
 class Products(NamedTuple):
@@ -73,3 +76,41 @@ def factor_products(factor: Tensor, vectors: Tensor, signs: Tensor | None) -> Pr
         signs: c, shape (k,), each +1 or -1, without gradient; None where all are +1.
     """
     return Products(*_FactorProducts.apply(factor.mT, vectors, signs))
+
+
+class _FactorImage(torch.autograd.Function):
+    """y and c U^T v of (U, v, c), U by rows, (*, k, D); the second output without gradient."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: Tensor, v: Tensor, signs: Tensor | None) -> tuple[Tensor, Tensor]:
+        weights = rows @ v.unsqueeze(-2).mT
+        weights = weights if signs is None else signs.unsqueeze(-1) * weights
+        return (weights.mT @ rows).squeeze(-2), weights
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:  # noqa: ANN401
+        ctx.save_for_backward(*inputs)
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, image: Tensor, _: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
+        rows, v, signs = ctx.saved_tensors
+        pair = torch.stack([image, v], -2)
+        weights = rows @ pair.mT
+        weights = weights if signs is None else signs.unsqueeze(-1) * weights
+        first = weights.flip(-1) @ pair if ctx.needs_input_grad[0] else None
+        second = (weights[..., :1].mT @ rows).squeeze(-2) if ctx.needs_input_grad[1] else None
+        return first, second, None
+
+
+def factor_image(factor: Tensor, v: Tensor, signs: Tensor | None) -> Tensor:
+    """Return U diag(c) U^T v, shape (*, D).
+
+    Args:
+        factor: U, shape (*, D, k).
+        v: shape (*, D).
+        signs: c as in `factor_products`.
+    """
+    return _FactorImage.apply(factor.mT, v, signs)[0]

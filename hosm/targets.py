@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hosm.operators import DiagonalPlusLowRank
-from hosm.products import factor_products
+from hosm.products import factor_image, factor_products
 
 __all__ = [
     "Scale",
@@ -182,5 +182,7 @@ def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool
         product: J^T v, shape (n, D), with J = d s1 / dx.
         diagonal: look at the diagonal of s2 alone.
     """
-    error = s2.diagonal() - v * product if diagonal else s2 @ v - product
-    return error.square().sum(1)
+    if diagonal:
+        return (s2.diagonal() - v * product).square().sum(1)
+    image = factor_image(s2.factor, v, None if s2.positive else s2.signs)
+    return (s2.diag * v + image - product).square().sum(1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hosm.products import factor_products
+from hosm.products import factor_image, factor_products
 
 DOUBLE = torch.float64
 
@@ -62,3 +62,26 @@ def test_products_under_vmap_are_those_of_each():
     each = torch.func.vmap(lambda U, W: tuple(factor_products(U, W, signs)))(factor, vectors)
     for one, other in zip(each, plain(factor, vectors, signs), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize(("k", "m", "signs"), CASES)
+def test_the_image_and_its_gradients_are_those_of_plain_tensors(k, m, signs, batch):
+    factor, vectors, signs = parts(k, 1, signs, batch)
+    v = vectors.squeeze(-2)
+    signed = factor if signs is None else factor * signs
+    expected = (signed @ (factor.mT @ v.unsqueeze(-1))).squeeze(-1)
+    found = factor_image(factor, v, signs)
+    torch.testing.assert_close(found, expected)
+    weight = torch.randn_like(expected)
+    pairs = [torch.autograd.grad((weight * y).sum(), (factor, v)) for y in (found, expected)]
+    for one, other in zip(*pairs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_gradients_of_the_image_have_gradients():
+    factor, vectors, signs = parts(2, 1, [1, -1], (2,), 4)
+    image = lambda U, v: factor_image(U, v, signs)  # noqa: E731
+    given = (factor, vectors.squeeze(-2).detach().requires_grad_())
+    assert torch.autograd.gradcheck(image, given)
+    assert torch.autograd.gradgradcheck(image, given)

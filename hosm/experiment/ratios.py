@@ -43,7 +43,8 @@ def speed_ratios(speed: pd.DataFrame) -> list[Row]:
             chunked = _fastest_chunked(rows, compiled)
             ratios |= _ratio("loop", loop, s2) | _ratio("chunked", chunked, s2)
             ratios |= _ratio("s1", s2, s1)
-            ratios |= _ratio("joint", joint[s2["rank"]], s1) if s2["rank"] in joint else {}
+            if s2["rank"] in joint and not compiled:
+                ratios |= _ratio("joint", joint[s2["rank"]], s1)
             ratios["paper"] = loop["paper_seconds"] / s2["paper_seconds"]
             out.append({"joint": math.nan, **ratios, "chunked_method": chunked["method"]})
     return out
