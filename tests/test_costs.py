@@ -170,6 +170,14 @@ def test_table2_has_every_method_and_scales_partial_rows():
     assert numbers["cpu.mlp.r3.loop_over_s2"] == pytest.approx(loop / s2)
 
 
+def test_both_networks_of_table2_are_timed():
+    times = timing.time_second_order_scores(SMALL.model_copy(update={"loop_rows": 4}))
+    loops = times[times["method"] == "autodiff loop"].set_index("backbone")
+    assert loops.loc["mlp", "rows_timed"] == 100 and loops.loc["unet", "rows_timed"] == 4
+    assert set(times["threads"]) == {1}
+    assert "cpu.unet.r3.best_chunked_over_s2" in timing.headline(times)
+
+
 @pytest.mark.slow
 def test_compiled_modules_give_the_same_numbers(monkeypatch):
     compiled, x = [], torch.randn(2, 10)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hosm.experiment import accuracy, denoising, mixing, timing
+from hosm.experiment import accuracy, denoising, mixing
 from hosm.experiment.datasets import law
 from hosm.experiment.models import build_heads, build_model, load_model, save_model
 from hosm.experiment.params import (
@@ -16,7 +16,6 @@ from hosm.experiment.params import (
     MixingParams,
     ModelParams,
     SettingsError,
-    SpeedParams,
     UncertaintyParams,
 )
 from hosm.experiment.tasks import training_settings
@@ -127,20 +126,6 @@ def test_curves_are_kept_at_the_middle_sigma_and_the_largest_rank():
     ]
     kept = accuracy.middle_curves(pd.DataFrame(rows))
     assert set(kept["sigma"]) == {0.05} and list(kept["rank"]) == [0, 30]
-
-
-# Speed -----------------------------------------------------------------------------------------
-
-
-def test_every_method_is_timed_and_partial_rows_are_scaled():
-    params = SpeedParams(batch=2, ranks=(2,), repeats=1, threads=1, loop_rows=4)
-    times = timing.time_second_order_scores(params)
-    assert (times["seconds"] > 0).all()
-    loops = times[times["method"] == "autodiff loop"].set_index("backbone")
-    assert loops.loc["mlp", "rows_timed"] == 100 and loops.loc["unet", "rows_timed"] == 4
-    numbers = timing.headline(times)
-    assert numbers["unet.r2.loop_over_s2"] > 10
-    assert torch.get_num_threads() == 1
 
 
 # Mixing ----------------------------------------------------------------------------------------
