@@ -67,6 +67,13 @@ def test_peak_counts_beyond_what_was_there_before():
     assert peak["allocated"] == pytest.approx(4e6, rel=0.01)
 
 
+def test_peak_leaves_out_what_an_earlier_measurement_left():
+    held = []
+    stopwatch.peak_bytes(lambda: held.append(torch.ones(1000, 1000)), CPU)
+    peak = stopwatch.peak_bytes(lambda: held[-1] + 1, CPU)
+    assert peak["allocated"] == pytest.approx(4e6, rel=0.01)
+
+
 def test_threads_are_given_back():
     before = torch.get_num_threads()
     with stopwatch.threads(before + 1):
@@ -116,6 +123,13 @@ def test_losses_are_timed_with_equal_work_and_less_memory():
     peaks = pd.DataFrame(list(training_cost._time_losses(large, CPU)))
     by = peaks.pivot_table("allocated", ["target", "variance_reduction"], "method")
     assert (by["dense"] > 2 * by["structured"]).all()
+
+
+def test_autocast_reaches_the_model_from_its_settings():
+    for autocast in (False, True):
+        backbone = Backbone(kind="mlp", shared=True, width=8, autocast=autocast)
+        spec = training_cost.model_params(backbone, 2, "jacobian")
+        assert build_model(spec, (4,), 1.0).autocast is autocast
 
 
 def test_variants_have_the_layout_and_the_precision_that_they_name(monkeypatch):
@@ -168,6 +182,21 @@ def test_table2_has_every_method_and_scales_partial_rows():
     s2 = rows[rows["method"] == "s2"]["seconds"].iloc[0]
     loop = rows[rows["method"] == "autodiff loop"]["seconds"].iloc[0]
     assert numbers["cpu.mlp.r3.loop_over_s2"] == pytest.approx(loop / s2)
+
+
+def test_rows_are_scaled_beyond_the_one_evaluation_that_they_share(monkeypatch):
+    clock = {"s1": 2.0, "autodiff loop": 5.0, "s2": 1.0}
+
+    def timed(works, repeats, device, shortest=0.0):
+        names = {key: next((n for n in clock if f"'{n}'" in key), "s1") for key in works}
+        return {key: [clock[name]] * repeats for key, name in names.items()}
+
+    monkeypatch.setattr(timing, "timed_in_turn", timed)
+    backbone = Backbone(kind="mlp", shared=False, width=8)
+    rows = timing._time_backbone(backbone, (10,), 2, SMALL, CPU)
+    seconds = {row["method"]: row["seconds"] for row in rows}
+    assert seconds["s1"] == 2.0 and seconds["s2"] == 1.0
+    assert seconds["autodiff loop"] == 2.0 + (5.0 - 2.0) * 10 / 2
 
 
 def test_both_networks_of_table2_are_timed():

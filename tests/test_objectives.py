@@ -95,6 +95,23 @@ def test_structured_value_and_gradient_equal_the_dense_ones(
             torch.testing.assert_close(ours, theirs, rtol=tolerance * 10, atol=tolerance * 10)
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("target", ["moment", "residual"])
+def test_factors_of_both_signs_count_with_their_signs(target, diagonal):
+    class Signed(Quadratic):
+        def forward(self, x):
+            s1, s2 = super().forward(x)
+            return s1, DiagonalPlusLowRank(s2.diag, s2.factor, s2.diag.new_tensor([1.0, -1.0]))
+
+    model, x, z = Signed(), randn(6, 4, seed=4), randn(6, 4, seed=5)
+    found = second_order(model, x, 0.3, target, None, diagonal, z=z)
+    expected = dense_loss(target, model, x, z, 0.3, diagonal)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(loss, (model.b, model.d)) for loss in (found, expected)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_small_sigma_in_float32_keeps_the_gradient_of_float64():
     """At sigma = .01 the omitted constants are 1e8 times what remains."""
     grads = []
