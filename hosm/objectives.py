@@ -102,6 +102,12 @@ def _check(x: Tensor, variance_reduction: VarianceReduction, **noise: Tensor | N
         raise ValueError(f"variance_reduction must be one of {legal}; got {variance_reduction!r}")
 
 
+def _check_order(s2: object) -> None:
+    if not isinstance(s2, DiagonalPlusLowRank):
+        found = type(s2).__name__
+        raise ValueError(f"the model returns s2 of type {found}; legal is a DiagonalPlusLowRank")
+
+
 def dsm(
     score_function: ScoreFunction,
     x: Tensor,
@@ -156,6 +162,7 @@ def _jacobian_terms(
         x_noisy = points[0].detach().requires_grad_()
         s1, s2 = _at(model, sigma)(x_noisy)
     check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
+    _check_order(s2)
     product = pulled_back(s1, x_noisy, v)
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
@@ -189,8 +196,8 @@ def joint_terms(
         v: fair signs for `jacobian`, shape (n, D), in place of the generator's.
 
     Raises:
-        ValueError: shapes that differ, an empty or integer batch, sigma not above 0, or an
-            unknown target or variance reduction.
+        ValueError: shapes that differ, an empty or integer batch, sigma not above 0, an unknown
+            target or variance reduction, or a model without second order.
     """
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
@@ -204,6 +211,7 @@ def joint_terms(
     whole = torch.cat(points)
     s1, s2 = _at(model, sigma)(whole)
     check_one_shape("(n, D)", x_noisy=whole, s1=s1)
+    _check_order(s2)
     first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
     expand = residual if target == "residual" else moment
     second = expand(s1, s2, z, sigma, variance_reduction, diagonal)

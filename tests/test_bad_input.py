@@ -298,6 +298,11 @@ OTHERS = {
     "dsm, sigma of some": (lambda: objectives.dsm(torch.neg, X, V), "(3,)", "(5, 3)"),
     "joint, noise of one row": (lambda: objectives.joint(exact, X, 1.0, z=X[:1]), "(1, 3)"),
     "joint, target": (lambda: objectives.joint(exact, X, 1.0, target="best"), "'best'"),
+    "joint, no second order": (
+        lambda: objectives.joint(scores.ScoreModel(networks.MLP(3, 1), sigma=1.0), X, 1.0),
+        "NoneType",
+        "DiagonalPlusLowRank",
+    ),
     "joint, gamma": (lambda: objectives.joint(exact, X, 1.0, NAN), "nan"),
     "model, rank": (
         lambda: scores.ScoreModel(networks.MLP(3, 6), sigma=1.0, rank=4),

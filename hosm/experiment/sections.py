@@ -215,6 +215,17 @@ class SpeedParams(Frozen):
     image_batch: int = Field(ge=1)
     image_ranks: tuple[Count, ...] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _fits(self) -> "SpeedParams":
+        for channels, side in self.images:
+            least = channels * side**2
+            if side % 4 or max(self.image_ranks) > least:
+                raise ValueError(
+                    f"image [{channels}, {side}], image_ranks up to {max(self.image_ranks)}; "
+                    f"legal: a side divisible by 4, ranks up to {least}"
+                )
+        return self
+
 
 class ScalingParams(Frozen):
     """Scaling out: the network and the run that is timed, alone and by Ray Train."""
