@@ -17,7 +17,8 @@ from hosm.experiment.models import build_model
 from hosm.experiment.params import Backbone, SpeedParams
 from hosm.experiment.stopwatch import Work, devices, peak_bytes, summary, threads, timed_in_turn
 from hosm.experiment.training_cost import SIGMA, model_params, step_of
-from hosm.uncertainty import leading_directions, posterior
+from hosm.operators import DiagonalPlusLowRank
+from hosm.uncertainty import Posterior, leading_directions, posterior
 
 __all__ = ["slopes", "time_dimensions"]
 
@@ -32,11 +33,10 @@ def _uses(shape: tuple[int, ...], rank: int, size: int, device: torch.device) ->
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(size, int(torch.Size(shape).numel()), generator=draw).to(device)
     law = posterior(model, x, SIGMA)
-    with torch.no_grad():
-        # untrained, C is all but diagonal: give it the spread of a learned one
-        factor = torch.randn(law.covariance.factor.shape, generator=draw).to(device) * 0.1
-    covariance = type(law.covariance)(law.covariance.diag, factor)
-    law = type(law)(law.mean, covariance, law.clipped_share)
+    # untrained, C is all but diagonal: give it the spread of a learned one
+    factor = 0.1 * torch.randn(law.covariance.factor.shape, generator=draw).to(device)
+    covariance = DiagonalPlusLowRank(law.covariance.diag, factor)
+    law = Posterior(law.mean, covariance, law.clipped_share)
     return {
         "variance map": lambda: posterior(model, x, SIGMA).variance,
         f"{DIRECTIONS} directions": lambda: leading_directions(covariance, DIRECTIONS),
@@ -45,35 +45,26 @@ def _uses(shape: tuple[int, ...], rank: int, size: int, device: torch.device) ->
 
 
 def _works(
-    shape: tuple[int, ...], rank: int, size: int, device: torch.device
-) -> Iterator[tuple[str, int, Work]]:
-    """Yield method, rank and what to time, for one image shape."""
-    for target, r in (("dsm", 0), ("jacobian", 0), ("jacobian", rank)):
-        spec = model_params(BACKBONE, r, target, "none")
+    shape: tuple[int, ...], ranks: tuple[int, ...], size: int, device: torch.device
+) -> dict[tuple[str, int], Work]:
+    """Return what to time for one image shape, by method and rank: uses at the first rank."""
+    works = {}
+    for target, rank in (("dsm", 0), ("jacobian", 0), *(("jacobian", rank) for rank in ranks)):
         name = "DSM step" if target == "dsm" else "joint step"
-        yield name, r, step_of(spec, shape, size, device)
-    for name, work in _uses(shape, rank, size, device).items():
-        yield name, rank, work
-
-
-def _growth_with_rank(params: SpeedParams, device: torch.device) -> Iterator[tuple[int, Work]]:
-    channels, side = params.images[min(2, len(params.images) - 1)]
-    for rank in params.image_ranks[1:]:
-        spec = model_params(BACKBONE, rank, "jacobian", "none")
-        yield rank, step_of(spec, (channels, side, side), params.image_batch, device)
+        works[name, rank] = step_of(model_params(BACKBONE, rank, target), shape, size, device)
+    uses = _uses(shape, ranks[0], size, device)
+    return works | {(name, ranks[0]): work for name, work in uses.items()}
 
 
 def _rows(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
-    first = params.image_ranks[0]
-    for index, (channels, side) in enumerate(params.images):
+    several = params.images[min(2, len(params.images) - 1)]  # where all ranks are timed
+    for channels, side in params.images:
         facts = {"channels": channels, "side": side, "dimension": channels * side**2}
-        works = list(_works((channels, side, side), first, params.image_batch, device))
-        if index == min(2, len(params.images) - 1):
-            works += [("joint step", *pair) for pair in _growth_with_rank(params, device)]
-        named = {f"{name}, r = {rank}": work for name, rank, work in works}
-        times = timed_in_turn(named, params.repeats, device)
-        for (name, rank, work), key in zip(works, named, strict=True):
-            row = {**facts, "method": name, "rank": rank, **summary(times[key])}
+        ranks = params.image_ranks[: None if (channels, side) == several else 1]
+        works = _works((channels, side, side), ranks, params.image_batch, device)
+        times = timed_in_turn(works, params.repeats, device)
+        for (name, rank), work in works.items():
+            row = {**facts, "method": name, "rank": rank, **summary(times[name, rank])}
             yield {**row, **peak_bytes(work, device)}
 
 

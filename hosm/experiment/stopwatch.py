@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -22,6 +22,7 @@ from hosm.experiment.process import keep_freed_memory
 __all__ = ["Work", "devices", "peak_bytes", "summary", "threads", "timed_in_turn"]
 
 Work = Callable[[], object]
+Key = TypeVar("Key")
 SHORTEST = 0.02  # seconds that a round spends on each work, at least
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
@@ -59,12 +60,12 @@ def _seconds(work: Work, calls: int, device: torch.device) -> float:
 
 
 def timed_in_turn(
-    works: dict[str, Work], repeats: int, device: torch.device, shortest: float = SHORTEST
-) -> dict[str, list[float]]:
+    works: dict[Key, Work], repeats: int, device: torch.device, shortest: float = SHORTEST
+) -> dict[Key, list[float]]:
     """Return the seconds of each work, `repeats` of them, after two calls to warm up.
 
     Args:
-        works: by name.
+        works: by any key.
         repeats: rounds.
         device: where they run.
         shortest: seconds that a round spends on each work, at least.
@@ -74,7 +75,7 @@ def timed_in_turn(
         work()
         once = _seconds(work, 1, device)
         calls[name] = max(1, math.ceil(shortest / max(once, 1e-9)))
-    times: dict[str, list[float]] = {name: [] for name in works}
+    times: dict[Key, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():
             times[name].append(_seconds(work, calls[name], device))

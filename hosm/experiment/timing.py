@@ -75,8 +75,8 @@ def _forward(model: ScoreModel, x: Tensor, rows: int, chunk: int) -> None:
 def _best_chunk(work: Callable[[int], object], rows: int, device: torch.device) -> int:
     """Return the chunk size that takes least time in two rounds."""
     sizes = sorted({min(chunk, rows) for chunk in CHUNKS})
-    times = timed_in_turn({str(c): partial(work, c) for c in sizes}, 2, device, 0.0)
-    return min(sizes, key=lambda chunk: min(times[str(chunk)]))
+    times = timed_in_turn({chunk: partial(work, chunk) for chunk in sizes}, 2, device, 0.0)
+    return min(sizes, key=lambda chunk: min(times[chunk]))
 
 
 def _baselines(first: ScoreModel, x: Tensor, rows: int) -> dict[str, Work]:
@@ -173,11 +173,11 @@ def _time_backbone(
         least = min(params.ranks)
         works[REVERSE_COMPILED, 0] = _compiled(_Jacobian(first), x)
         works["s2, compiled", least] = _compiled(modules["s2", least], x)
-    times = timed_in_turn({str(key): work for key, work in works.items()}, params.repeats, device)
+    times = timed_in_turn(works, params.repeats, device)
     out = []
     for method, rank in works:
         scaled = "autodiff" in method and "compiled" not in method
-        taken, once = times[str((method, rank))], statistics.median(times[str(("s1", 0))])
+        taken, once = times[method, rank], statistics.median(times["s1", 0])
         if scaled:  # the evaluation of s1 comes once, its derivative row by row
             taken = [once + (seconds - once) * dimension / rows for seconds in taken]
         found = summary(taken)

@@ -165,15 +165,13 @@ def _time_steps(params: SpeedParams, device: torch.device) -> Iterator[dict[str,
         kinds = [(first, 0), *((name, RANK) for name in ("jacobian", "residual", "moment"))]
         kinds.append(("jacobian", 0))
         specs = {kind: model_params(backbone, kind[1], kind[0], reduction) for kind in kinds}
-        works = {
-            f"{kind}": step_of(spec, shape, STEP_BATCH, device) for kind, spec in specs.items()
-        }
+        works = {kind: step_of(spec, shape, STEP_BATCH, device) for kind, spec in specs.items()}
         times = timed_in_turn(works, params.repeats, device)
-        for (target, rank), name in zip(kinds, works, strict=True):
+        for (target, rank), work in works.items():
             facts = {"part": "step", "network": "unet", "dimension": 784, "batch": STEP_BATCH}
             facts |= {"rank": rank, "target": "dsm" if target == first else target}
             facts |= {"variance_reduction": reduction, "method": "step"}
-            yield {**facts, **summary(times[name]), **peak_bytes(works[name], device)}
+            yield {**facts, **summary(times[target, rank]), **peak_bytes(work, device)}
 
 
 def _time_variants(params: SpeedParams, device: torch.device) -> Iterator[dict[str, Any]]:
