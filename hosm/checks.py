@@ -9,6 +9,7 @@ be read, and none is checked.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from types import EllipsisType
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_generator",
     "check_number",
     "check_one_shape",
+    "check_probabilities",
     "check_positive",
     "check_symmetric",
     "checked",
@@ -93,6 +95,12 @@ def check_number(name: str, value: float | Tensor) -> None:
         what = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
         raise ValueError(f"{name} is {what}; legal is one finite number above 0")
     check_positive(name, value)
+
+
+def check_probabilities(name: str, values: Sequence[float]) -> None:
+    """Raise ValueError unless each of `values` lies between 0 and 1, both excluded."""
+    if wrong := [value for value in values if not 0 < value < 1]:
+        raise ValueError(f"{name} is {wrong[0]}; legal values lie between 0 and 1")
 
 
 def check_positive(name: str, values: Tensor | float) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from hosm.autodiff import vector_jacobian_product
 from hosm.settings import Settings
-from hosm.targets import jacobian, moment, residual, stencil
+from hosm.targets import jacobian, likelihood, moment, residual, stencil
 
 __all__ = ["HeadsObjective", "head_term"]
 
@@ -39,7 +39,7 @@ def head_term(
 
     Args:
         model: a `ScoreModel` with a second-order network of its own.
-        target: `moment`, `residual` or `jacobian`.
+        target: `moment`, `residual`, `jacobian` or `likelihood`.
         points: the k points of the stencil one after another, shape (k n, D).
         s1: first-order scores there, without gradient; `jacobian` does not look at them.
         slope: J^T v at the first n points, shape (n, D); only `jacobian` looks at it.
@@ -49,8 +49,10 @@ def head_term(
     """
     sigma: Any = settings.sigma
     if target == "jacobian":
-        s2 = model.second_order(points[: len(v)])
+        s2 = model.second_order(points)
         return jacobian(s2, v, slope, settings.diagonal).mean()
+    if target == "likelihood":
+        return likelihood(s1, model.second_order(points), z, sigma, settings.diagonal).mean()
     expand = residual if target == "residual" else moment
     options = (sigma, settings.variance_reduction, settings.diagonal)
     return expand(s1, model.second_order(points), z, *options).mean()
@@ -68,7 +70,8 @@ class HeadsObjective(nn.Module):
 
     Raises:
         ValueError: no ModuleDict, no models, models without a second network or of different
-            trunks or noise scales, a range of scales, or the target `dsm`.
+            trunks or noise scales, a range of scales, the target `dsm`, or `likelihood` for
+            models that are not positive by construction.
     """
 
     def __init__(self, model: nn.ModuleDict, settings: Settings) -> None:
@@ -87,6 +90,8 @@ class HeadsObjective(nn.Module):
                 f"heads are of one sigma and a second-order target, got {settings.sigma} and "
                 f"{settings.target}"
             )
+        if settings.target == "likelihood" and not all(each.psd for each in self.models):
+            raise ValueError("heads have psd=False; legal for the target `likelihood` is psd=True")
         if other := {each.sigma for each in self.models} - {settings.sigma}:
             raise ValueError(f"the settings have sigma {settings.sigma}, models have {other}")
         self.model, self.settings = model, settings
@@ -99,8 +104,10 @@ class HeadsObjective(nn.Module):
         sigma: Any = s.sigma
         points = torch.cat(stencil(x, sigma, z, s.variance_reduction))
         slope, s1 = torch.empty(0), torch.empty(0)
+        if s.target in ("jacobian", "likelihood"):
+            points = points[: len(x)]
         if s.target == "jacobian":  # needs no values of s1
-            slope = vector_jacobian_product(score, points[: len(x)], v)
+            slope = vector_jacobian_product(score, points, v)
         else:
             s1 = score(points)
         terms = [head_term(each, s.target, points, s1, slope, z, v, s) for each in self.models]

@@ -5,14 +5,20 @@ Distribution by Denoising", NeurIPS 2021), with x_noisy = x + sigma z. First ord
 
     1/2 E || s1 + z / sigma ||^2.
 
-Second order, three targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s + z / sigma):
+Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s + z / sigma):
 
 - `moment` (the paper, theorem 2):      E || psi + (I - z z^T) / sigma^2 ||_F^2;
 - `residual` (Lu et al., "Maximum Likelihood Training for Score-Based Diffusion ODEs by High-Order
   Denoising Score Matching", ICML 2022, theorem 3.2):   E || s2 + I / sigma^2 - u u^T ||_F^2;
 - `jacobian` (generalises Ou et al., "Improving Probabilistic Diffusion Models With Optimal
   Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(J)^T) v ||^2 with
-  J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric.
+  J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric;
+- `likelihood`:   E [-log N(x; m, C) - sum_i log N(x_i; m_i, C_ii)],  m = x_noisy + sigma^2 s,
+  C = sigma^4 s2 + sigma^2 I: of the whole point and of each coordinate, a composite likelihood
+  (Lindsay, "Composite Likelihood Methods", 1988), least over all C > 0 at the second moment of
+  x - m given x_noisy, be it Gaussian or not. Relative errors of C count here, absolute ones above:
+  the target where small variances matter. C must be positive definite, as `ScoreModel(psd=True)`
+  makes it. As sigma -> 0 it says ever less of s2.
 
 Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
 sigma^-2 and sigma^-4 and would drown float32. No D x D matrix is formed.
@@ -45,6 +51,7 @@ from hosm.targets import (
     VarianceReduction,
     dsm_value,
     jacobian,
+    likelihood,
     moment,
     residual,
     stencil,
@@ -52,11 +59,11 @@ from hosm.targets import (
 
 __all__ = ["Terms", "dsm", "joint", "joint_terms", "second_order"]
 
-Target = Literal["moment", "residual", "jacobian"]
+Target = Literal["moment", "residual", "jacobian", "likelihood"]
 ScoreFunction = Callable[..., Tensor]
 Model = Callable[..., tuple[Tensor, DiagonalPlusLowRank]]
 
-TARGETS = ("moment", "residual", "jacobian")
+TARGETS = ("moment", "residual", "jacobian", "likelihood")
 VARIANCE_REDUCTIONS = (None, "control", "antithetic")
 
 
@@ -79,10 +86,10 @@ def _check_scale(sigma: Scale, x: Tensor) -> Scale:
     return sigma
 
 
-def _weighted(terms: Terms, sigma: Scale) -> Terms:
+def _weighted(terms: Terms, sigma: Scale, power: int = 4) -> Terms:
     """Return the means of both terms, each of shape (n,), weighted where scales differ."""
     if isinstance(sigma, Tensor):
-        terms = Terms(terms.first * sigma**2, terms.second * sigma**4)
+        terms = Terms(terms.first * sigma**2, terms.second * sigma**power)
     return Terms(terms.first.mean(), terms.second.mean())
 
 
@@ -144,29 +151,32 @@ def dsm(
     return _weighted(Terms(first, first), sigma).first
 
 
-def _jacobian_terms(
+def _terms_at_x_noisy(
     model: Model,
     points: list[Tensor],
     sigma: Scale,
+    target: Target,
     reduction: VarianceReduction,
     diagonal: bool,
     z: Tensor,
-    v: Tensor,
+    v: Tensor | None,
 ) -> Terms:
-    """Return both terms under the `jacobian` target, whose second term needs x_noisy alone.
+    """Return both terms under `jacobian` or `likelihood`, whose second needs x_noisy alone.
 
     J^T v is taken from the evaluation of s1 that the first term needs anyway.
     """
     score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
-    with torch.enable_grad():
-        x_noisy = points[0].detach().requires_grad_()
+    with torch.set_grad_enabled(v is not None or torch.is_grad_enabled()):
+        x_noisy = points[0].detach().requires_grad_(v is not None)
         s1, s2 = _at(model, sigma)(x_noisy)
     check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
     _check_order(s2)
-    product = pulled_back(s1, x_noisy, v)
+    product = None if v is None else pulled_back(s1, x_noisy, v)
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
-    return Terms(first, jacobian(s2, v, product, diagonal))
+    if v is not None and product is not None:
+        return _weighted(Terms(first, jacobian(s2, v, product, diagonal)), sigma)
+    return _weighted(Terms(first, likelihood(s1, s2, z, sigma, diagonal)), sigma, 0)
 
 
 def joint_terms(
@@ -188,7 +198,7 @@ def joint_terms(
             a tensor sigma both are called with (x_noisy, sigma).
         x: clean points, shape (n, D).
         sigma: noise scale, above 0, or one for each point, shape (n,): see above.
-        target: `moment`, `residual` or `jacobian`.
+        target: `moment`, `residual`, `jacobian` or `likelihood`.
         variance_reduction: None, `control` or `antithetic`.
         diagonal: fit the diagonal of s2 alone.
         generator: source of z and v.
@@ -197,17 +207,23 @@ def joint_terms(
 
     Raises:
         ValueError: shapes that differ, an empty or integer batch, sigma not above 0, an unknown
-            target or variance reduction, or a model without second order.
+            target or variance reduction, a model without second order, or `likelihood` for a
+            model that is not positive by construction.
     """
     if target not in TARGETS:
         raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
     _check(x, variance_reduction, z=z, v=v)
+    if target == "likelihood" and not getattr(model, "psd", True):
+        raise ValueError("the model has psd=False; legal for the target `likelihood` is psd=True")
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
-    v = rademacher(x, generator) if v is None and target == "jacobian" else v
+    if target != "jacobian":
+        v = None
+    elif v is None:
+        v = rademacher(x, generator)
     points = stencil(x, sigma, z, variance_reduction)
-    if v is not None and target == "jacobian":
-        options = (variance_reduction, diagonal, z, v)
-        return _weighted(_jacobian_terms(model, points, sigma, *options), sigma)
+    if target in ("jacobian", "likelihood"):
+        options = (target, variance_reduction, diagonal, z, v)
+        return _terms_at_x_noisy(model, points, sigma, *options)
     whole = torch.cat(points)
     s1, s2 = _at(model, sigma)(whole)
     check_one_shape("(n, D)", x_noisy=whole, s1=s1)
@@ -258,7 +274,7 @@ def joint(
         x: clean points, shape (n, D).
         sigma: noise scale, above 0.
         gamma: weight of DSM, at least 0.
-        target: `moment`, `residual` or `jacobian`.
+        target: `moment`, `residual`, `jacobian` or `likelihood`.
         variance_reduction: None, `control` or `antithetic`.
         diagonal: fit the diagonal of s2 alone.
         generator: source of z and v.

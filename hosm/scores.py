@@ -12,7 +12,8 @@ beta (D, r); a diagonal model has r = 0. Two parametrisations of the outputs F o
   any sigma. By Tweedie's formula s1 = (m - x_noisy) / sigma^2 and s2 = (S - I) / sigma^2.
   S = diag(F_1 + p) + B B^T with B = F_2.. / sqrt(D), so that columns of B have norms O(1), and
   p = data_std^2 / (sigma^2 + data_std^2): outputs of zero mean the posterior of a Gaussian.
-  With `psd` the diagonal passes through softplus and S is a covariance by construction.
+  With `psd` the diagonal passes through softplus, and `LEAST` is added: S is a covariance by
+  construction, also after the rounding of float32 on the way from S to s2 and back to C.
 
 A model of a range of noise scales takes sigma beside the points and is a `denoiser`, whose
 outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks`).
@@ -35,6 +36,8 @@ __all__ = [
     "hutchinson_diagonal",
     "outputs_per_coordinate",
 ]
+
+LEAST = 1e-5  # diagonal of S under `psd`, at least; 80 times the rounding of 1 in float32
 
 Parametrisation = Literal["score", "denoiser"]
 
@@ -154,7 +157,8 @@ class ScoreModel(nn.Module):
         if self.parametrisation == "denoiser":
             prior = self.data_std**2 / (torch.as_tensor(sigma).to(alpha) ** 2 + self.data_std**2)
             if self.psd:
-                relative = nn.functional.softplus(alpha + prior.expm1().log())
+                rest = (prior - LEAST).clamp_min(LEAST)
+                relative = LEAST + nn.functional.softplus(alpha + rest.expm1().log())
             else:
                 relative = alpha + prior
             alpha = (relative - 1) / sigma**2

@@ -11,10 +11,12 @@ The diagonal versions replace every matrix by its diagonal, which the functions 
 without factor: no second set of formulas is needed. No D x D matrix is formed.
 """
 
+import math
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.distributions import LowRankMultivariateNormal
 
 from hosm.operators import DiagonalPlusLowRank
 from hosm.products import factor_image, factor_products
@@ -24,10 +26,13 @@ __all__ = [
     "VarianceReduction",
     "dsm_value",
     "jacobian",
+    "likelihood",
     "moment",
     "residual",
     "stencil",
 ]
+
+LOG_ROOT = math.log(2 * math.pi) / 2
 
 VarianceReduction = Literal["control", "antithetic"] | None
 Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
@@ -186,3 +191,37 @@ def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool
         return (s2.diagonal() - v * product).square().sum(1)
     image = factor_image(s2.factor, v, None if s2.positive else s2.signs)
     return (s2.diag * v + image - product).square().sum(1)
+
+
+def likelihood(
+    s1: Tensor, s2: DiagonalPlusLowRank, z: Tensor, sigma: Scale, diagonal: bool
+) -> Tensor:
+    """Evaluate -log N(x; m, C) - sum_i log N(x_i; m_i, C_ii) in nats, for each sample, shape (n,).
+
+    Without its constant D log(2 pi sigma^2). In units of sigma the error (x - m) / sigma =
+    -(z + sigma s), s being s1 without gradient, has the covariance S = C / sigma^2 = I + sigma^2
+    s2. A diagonal C has the second term alone.
+
+    Args:
+        s1: first-order scores at the noisy points, shape (n, D).
+        s2: second-order scores there, of a factor with signs +1 and with S > 0.
+        z: standard normal noise, shape (n, D).
+        sigma: noise scale, or one for each sample, shape (n,).
+        diagonal: look at the diagonal of s2 alone.
+
+    Raises:
+        ValueError: a factor with signs -1.
+    """
+    if not s2.positive:
+        raise ValueError("the factor of s2 has signs -1; legal for the target `likelihood` is +1")
+    scale = _column(sigma)
+    error = z + scale * s1.detach()
+    variance = 1 + scale**2 * s2.diagonal()
+    each = (error.square() / variance + variance.log()).sum(1) / 2
+    if diagonal or not s2.rank:
+        return each
+    factor = (scale.unsqueeze(2) if isinstance(scale, Tensor) else scale) * s2.factor
+    conditional = 1 + scale**2 * s2.diag
+    zero = torch.zeros_like(error)
+    law = LowRankMultivariateNormal(zero, factor, conditional, validate_args=False)
+    return each - law.log_prob(error) - error.shape[1] * LOG_ROOT

@@ -1,4 +1,4 @@
-r"""The posterior of a clean point given a noisy one: mean, covariance, samples, calibration.
+r"""The posterior of a clean point given a noisy one: mean, covariance, samples, credible maps.
 
 For x~ = x + sigma z, z ~ N(0, I), first- and second-order scores at x~ give the first two
 moments of x given x~ (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data
@@ -23,26 +23,28 @@ scores must be finite here, at the end of the line; `hosm.tweedie` alone lets ot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal
 
-from hosm.checks import check_count, check_generator, check_one_shape, check_symmetric, checked
+from hosm.checks import (
+    check_count,
+    check_generator,
+    check_number,
+    check_one_shape,
+    check_probabilities,
+    check_symmetric,
+    checked,
+)
 from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
 from hosm.tweedie import posterior_covariance, posterior_mean
 
-__all__ = [
-    "Posterior",
-    "Reliability",
-    "direction_z_scores",
-    "leading_directions",
-    "posterior",
-    "reliability",
-]
+__all__ = ["Posterior", "leading_directions", "posterior"]
 
 FLOOR = 1e-6  # smallest eigenvalue that clipping leaves, over the mean absolute one
 
@@ -75,6 +77,55 @@ class Posterior:
     def variance(self) -> Tensor:
         """Marginal variances, the diagonal of C, shape (n, D)."""
         return self.covariance.diagonal()
+
+    def interval(self, level: float) -> tuple[Tensor, Tensor]:
+        """Return the central credible interval of each coordinate: low and high, both (n, D).
+
+        Args:
+            level: probability that N(m_i, C_ii) gives the interval, between 0 and 1.
+
+        Raises:
+            ValueError: if the level is not between 0 and 1.
+        """
+        check_probabilities("level", [level])
+        reach = math.sqrt(2) * float(torch.erfinv(torch.tensor(level, dtype=torch.float64)))
+        half = reach * self.variance.sqrt()
+        return self.mean - half, self.mean + half
+
+    def scaled(self, scale: float) -> Posterior:
+        """Return N(m, scale C), as after `hosm.calibration.fitted_scale`.
+
+        Args:
+            scale: positive and finite.
+
+        Raises:
+            ValueError: if it is not.
+        """
+        check_number("scale", scale)
+        return replace(self, covariance=scale * self.covariance)
+
+    def squared_distance(self, x: Tensor) -> Tensor:
+        """Return (x - m)^T C^-1 (x - m), of mean D over the data if m and C are right.
+
+        Args:
+            x: clean points, finite, shape (n, D) or (*, n, D).
+
+        Returns:
+            Squared Mahalanobis distances, without unit, shape (n,) or (*, n).
+
+        Raises:
+            ValueError: if x has another shape, is of integers or not finite.
+        """
+        offset = self._offset(x)
+        columns = offset.movedim(-2, 0).reshape(len(self.mean), -1, self.mean.shape[-1]).mT
+        squared = (columns * self.covariance.solve(columns)).sum(-2)  # (n, *)
+        return squared.mT.reshape(offset.shape[:-1])
+
+    def _offset(self, x: Tensor) -> Tensor:
+        if x.shape[-2:] != self.mean.shape:
+            shapes = f"x has shape {tuple(x.shape)} and the mean {tuple(self.mean.shape)}"
+            raise ValueError(f"{shapes}; legal is (n, D) or (*, n, D) for a mean (n, D)")
+        return checked("x", x, ...) - self.mean
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Draw from N(m, C).
@@ -114,35 +165,13 @@ class Posterior:
         Raises:
             ValueError: if x has another shape, is of integers or not finite.
         """
-        if x.shape[-2:] != self.mean.shape:
-            shapes = f"x has shape {tuple(x.shape)} and the mean {tuple(self.mean.shape)}"
-            raise ValueError(f"{shapes}; legal is (n, D) or (*, n, D) for a mean (n, D)")
-        checked("x", x, ...)
-        m, C = self.mean, self.covariance
+        offset, C = self._offset(x), self.covariance
         if not _has_negative(C):
-            factor = C.factor if C.rank else torch.zeros_like(m).unsqueeze(-1)
-            return LowRankMultivariateNormal(m, factor, C.diag).log_prob(x)
-        offset = x - m
-        columns = offset.movedim(-2, 0).reshape(len(m), -1, m.shape[-1]).mT  # (n, D, *)
-        squared = (columns * C.solve(columns)).sum(-2).mT.reshape(offset.shape[:-1])
-        constant = m.shape[-1] * torch.log(2 * m.new_tensor(torch.pi))
-        return -0.5 * (squared + C.log_determinant() + constant)
-
-
-class Reliability(NamedTuple):
-    """Predicted variance against measured squared error, in bins of equal count.
-
-    Attributes:
-        predicted: mean predicted variance of each bin, ascending, shape (bins,).
-        observed: mean squared error of each bin, shape (bins,).
-        standard_error: standard error of `observed`, for independent entries, shape (bins,).
-        entries: number of entries in each bin, shape (bins,).
-    """
-
-    predicted: Tensor
-    observed: Tensor
-    standard_error: Tensor
-    entries: Tensor
+            factor = C.factor if C.rank else torch.zeros_like(self.mean).unsqueeze(-1)
+            zero = torch.zeros_like(self.mean)
+            return LowRankMultivariateNormal(zero, factor, C.diag).log_prob(offset)
+        constant = offset.shape[-1] * math.log(2 * math.pi)
+        return -0.5 * (self.squared_distance(x) + C.log_determinant() + constant)
 
 
 @torch.no_grad()
@@ -220,61 +249,3 @@ def leading_directions(covariance: DiagonalPlusLowRank, k: int) -> tuple[Tensor,
     values, directions = covariance.eigenpairs(k)
     largest = directions.abs().argmax(-2, keepdim=True)
     return values, directions * directions.gather(-2, largest).sign()
-
-
-def direction_z_scores(law: Posterior, x: Tensor, k: int) -> Tensor:
-    """Return v_j . (x - m) / lambda_j^(1/2) along the k leading directions of C.
-
-    Of mean 0 and variance 1 over the data, direction by direction, if m and C are right.
-
-    Args:
-        law: the posterior at n noisy points.
-        x: the clean points, shape (n, D).
-        k: number of directions, 1 to D.
-
-    Returns:
-        The z-scores, shape (n, k).
-
-    Raises:
-        ValueError: if x and the mean differ in shape, x is of integers or not finite, or k is
-            out of range.
-    """
-    check_one_shape("(n, D)", x=x, mean=law.mean)
-    checked("x", x, ...)
-    values, directions = leading_directions(law.covariance, k)
-    return (directions.mT @ (x - law.mean).unsqueeze(-1)).squeeze(-1) / values.sqrt()
-
-
-def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 10) -> Reliability:
-    """Tabulate the squared error against the variance that was predicted for it.
-
-    Entries are sorted by predicted variance into bins of equal count (within one). Where the
-    variances are right, `observed` equals `predicted` in each bin, up to its standard error.
-
-    Args:
-        predicted_variance: variances, not negative, of any shape, for example (n, D).
-        squared_error: (x - m)^2, of the same shape.
-        bins: number of bins, at most one for each two entries.
-
-    Returns:
-        The table.
-
-    Raises:
-        ValueError: if the shapes differ, a value is negative or not finite, or `bins` is out of
-            range.
-    """
-    given = {"predicted_variance": predicted_variance, "squared_error": squared_error}
-    check_one_shape("for both", **given)
-    for name, values in given.items():
-        if checked(name, values, ...).min() < 0:
-            raise ValueError(f"{name} falls to {values.min():g}; legal values are 0 and above")
-    check_count("bins", bins, 1, predicted_variance.numel() // 2)
-    order = predicted_variance.flatten().argsort(stable=True)
-    variances = predicted_variance.flatten()[order].double().tensor_split(bins)
-    errors = squared_error.flatten()[order].double().tensor_split(bins)
-    return Reliability(
-        torch.stack([part.mean() for part in variances]),
-        torch.stack([part.mean() for part in errors]),
-        torch.stack([part.std() / len(part) ** 0.5 for part in errors]),
-        torch.tensor([len(part) for part in errors]),
-    )

@@ -12,6 +12,7 @@ import torch
 from hosm import (
     autodiff,
     batches,
+    calibration,
     distributions,
     energies,
     ess,
@@ -273,15 +274,15 @@ UNCERTAINTY = {
     "density at NaN": (lambda: LAW_AT.log_prob(HOLED), "nan"),
     "directions": (lambda: uncertainty.leading_directions(A, 4), "k is 4", "1 to 3"),
     "z-scores at one row": (
-        lambda: uncertainty.direction_z_scores(LAW_AT, X[:1], 1),
+        lambda: calibration.direction_z_scores(LAW_AT, X[:1], 1),
         "(1, 3)",
         "(5, 3)",
     ),
-    "z-scores at NaN": (lambda: uncertainty.direction_z_scores(LAW_AT, HOLED, 1), "nan"),
-    "table, shapes": (lambda: uncertainty.reliability(X, X[:, :1]), "(5, 3)", "(5, 1)"),
-    "table, a negative variance": (lambda: uncertainty.reliability(X - 1, X, 2), "-1"),
-    "table, NaN": (lambda: uncertainty.reliability(X, HOLED, 2), "nan"),
-    "table, bins": (lambda: uncertainty.reliability(X, X, 8), "bins is 8", "1 to 7"),
+    "z-scores at NaN": (lambda: calibration.direction_z_scores(LAW_AT, HOLED, 1), "nan"),
+    "table, shapes": (lambda: calibration.reliability(X, X[:, :1]), "(5, 3)", "(5, 1)"),
+    "table, a negative variance": (lambda: calibration.reliability(X - 1, X, 2), "-1"),
+    "table, NaN": (lambda: calibration.reliability(X, HOLED, 2), "nan"),
+    "table, bins": (lambda: calibration.reliability(X, X, 8), "bins is 8", "1 to 7"),
 }
 
 

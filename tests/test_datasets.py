@@ -92,7 +92,8 @@ def test_sizes_below_one_are_refused(split, size):
 
 
 def test_unknown_names_are_answered_with_the_legal_ones():
-    with pytest.raises(ValueError, match=r"'moon'; legal: .*two-modes, mnist5k.*\.parquet"):
+    legal = r"'moon'; legal: .*two-modes, moons, .*, mnist5k.*\.parquet"
+    with pytest.raises(ValueError, match=legal):
         prepare("moon", **SIZES, seed=0)
     with pytest.raises(ValueError, match=r"'mnist'; legal: gaussian100, .*two-modes"):
         law("mnist")

@@ -33,6 +33,7 @@ ALLOWED = {  # module -> what of ours it may import
     "high_order": {"checks", "noise", "operators", "targets", "tensors"},
     "batches": {"noise"},
     "uncertainty": {"checks", "operators", "tweedie"},
+    "calibration": {"checks", "uncertainty"},
     "samplers": {"checks", "proposals"},
     "settings": {"noise", "objectives"},
     "training": {"noise", "batches", "objectives", "settings"},

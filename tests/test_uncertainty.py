@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal
 
+from hosm.calibration import direction_z_scores, reliability
 from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
-from hosm.uncertainty import direction_z_scores, leading_directions, posterior, reliability
+from hosm.uncertainty import leading_directions, posterior
 
 D, N = 4, 6
 F64 = torch.float64

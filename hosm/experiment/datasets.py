@@ -21,6 +21,7 @@ import torch
 from numpy.random import Generator, default_rng
 
 from hosm import energies
+from hosm.experiment.planar import PLANAR
 from hosm.experiment.readers import FORMATS, IMAGES, SPLITS, Array, Block, read, read_npy, read_own
 from hosm.laws import Law
 
@@ -91,7 +92,7 @@ def prepare(
     """Draw or read a data set.
 
     Args:
-        name: one of SYNTHETIC or IMAGES, or a path ending in .npy, .npz, .csv or .parquet.
+        name: one of SYNTHETIC, PLANAR or IMAGES, or a path ending in .npy, .npz, .csv or .parquet.
         train_points: size of the split; 1 or more, like the next two.
         validation_points: size of the split.
         test_points: size of the split.
@@ -108,13 +109,14 @@ def prepare(
         if size < 1:
             raise ValueError(f"{split}_points is {size}; legal values are 1 or more")
     place = Path(folder) if folder else None
-    if name in SYNTHETIC:
+    if name in SYNTHETIC or name in PLANAR:
         return _drawn(name, sizes, seed)
     if name in IMAGES:
         return _picked(name, sizes, seed, place)
     if Path(name).suffix in FORMATS:
         return _divided((place or Path()) / name, sizes, seed)
-    legal = ", ".join([*SYNTHETIC, *IMAGES, *(f"a path ending in {suffix}" for suffix in FORMATS)])
+    files = (f"a path ending in {suffix}" for suffix in FORMATS)
+    legal = ", ".join([*SYNTHETIC, *PLANAR, *IMAGES, *files])
     raise ValueError(f"no data set is named {name!r}; legal: {legal}")
 
 
@@ -147,13 +149,16 @@ def _hash_of_all(hashes: dict[str, str]) -> str:
 
 
 def _drawn(name: str, sizes: dict[str, int], seed: int) -> DataSet:
-    exact, parts = law(name), {}
+    draw: Any = PLANAR.get(name) or law(name).sample
+    parts = {}
     for split, size in sizes.items():
         key = int.from_bytes(hashlib.sha256(f"{seed} {split}".encode()).digest()[:7])
-        parts[split] = exact.sample(size, torch.Generator().manual_seed(key)).float().numpy()
-    text = f"draws of a law in {exact.dimension} dimensions with exact scores"
-    facts: dict[str, Any] = {"description": text, "source": "hosm.energies"}
-    facts |= {"reconstruction": name in RECONSTRUCTIONS, "shape": [exact.dimension]}
+        parts[split] = draw(size, torch.Generator().manual_seed(key)).float().numpy()
+    dimension, exact = parts["train"].shape[1], "with" if name in SYNTHETIC else "without"
+    text = f"draws of a law in {dimension} dimensions {exact} exact scores"
+    source = "hosm.energies" if name in SYNTHETIC else "hosm.experiment.planar"
+    facts: dict[str, Any] = {"description": text, "source": source, "shape": [dimension]}
+    facts["reconstruction"] = name in RECONSTRUCTIONS or name in PLANAR
     return _assembled(name, seed, parts, None, **facts)
 
 
