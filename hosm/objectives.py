@@ -13,12 +13,12 @@ Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s +
 - `jacobian` (generalises Ou et al., "Improving Probabilistic Diffusion Models With Optimal
   Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(J)^T) v ||^2 with
   J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric;
-- `likelihood`:   E [-log N(x; m, C) - sum_i log N(x_i; m_i, C_ii)],  m = x_noisy + sigma^2 s,
-  C = sigma^4 s2 + sigma^2 I: of the whole point and of each coordinate, a composite likelihood
-  (Lindsay, "Composite Likelihood Methods", 1988), least over all C > 0 at the second moment of
-  x - m given x_noisy, be it Gaussian or not. Relative errors of C count here, absolute ones above:
-  the target where small variances matter. C must be positive definite, as `ScoreModel(psd=True)`
-  makes it. As sigma -> 0 it says ever less of s2.
+- `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii) + || S - e e^T ||_F^2], with
+  e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point, of
+  each coordinate (a composite likelihood: Lindsay, "Composite Likelihood Methods", 1988) and of the
+  matrix, each least over all S > 0 at the second moment of e given x_noisy. They mind errors of
+  directions, of variances however small, and of the largest eigenvalues. S must be positive
+  definite, as `ScoreModel(psd=True)` makes it. As sigma -> 0 it says ever less of s2.
 
 Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
 sigma^-2 and sigma^-4 and would drown float32. No D x D matrix is formed.

@@ -12,8 +12,13 @@ beta (D, r); a diagonal model has r = 0. Two parametrisations of the outputs F o
   any sigma. By Tweedie's formula s1 = (m - x_noisy) / sigma^2 and s2 = (S - I) / sigma^2.
   S = diag(F_1 + p) + B B^T with B = F_2.. / sqrt(D), so that columns of B have norms O(1), and
   p = data_std^2 / (sigma^2 + data_std^2): outputs of zero mean the posterior of a Gaussian.
-  With `psd` the diagonal passes through softplus, and `LEAST` is added: S is a covariance by
-  construction, also after the rounding of float32 on the way from S to s2 and back to C.
+
+With `psd` a denoiser's S is a covariance by construction: variances v = softplus of the first
+output (p at zero) and correlations of a single factor model. With w = F_2.. / sqrt(r) of each
+coordinate, shape (r,), S_ij = (u_i u_j)^(1/2) w_i . w_j for i != j and S_ii = `LEAST` + v_i, where
+u = v / (1 + |w|^2) is the part of v that a coordinate does not share. So a small variance is one
+number near zero, and not a difference; and S stays positive after the rounding of float32 on the
+way to s2 and back to C.
 
 A model of a range of noise scales takes sigma beside the points and is a `denoiser`, whose
 outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks`).
@@ -156,15 +161,20 @@ class ScoreModel(nn.Module):
         alpha, beta = first.squeeze(1), rest.transpose(1, 2)
         if self.parametrisation == "denoiser":
             prior = self.data_std**2 / (torch.as_tensor(sigma).to(alpha) ** 2 + self.data_std**2)
-            if self.psd:
-                rest = (prior - LEAST).clamp_min(LEAST)
-                relative = LEAST + nn.functional.softplus(alpha + rest.expm1().log())
-            else:
-                relative = alpha + prior
-            alpha = (relative - 1) / sigma**2
-            per_point = sigma.unsqueeze(2) if isinstance(sigma, Tensor) else sigma
-            beta = beta / (per_point * math.sqrt(self.dimension))
+            own, columns = self._relative(alpha, beta, prior)
+            alpha = (own - 1) / sigma**2
+            beta = columns / (sigma.unsqueeze(2) if isinstance(sigma, Tensor) else sigma)
         return DiagonalPlusLowRank(alpha, beta)
+
+    def _relative(self, first: Tensor, rest: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the diagonal (n, D) and the factor (n, D, r) of S, from the network's outputs."""
+        if not self.psd:
+            return first + prior, rest / math.sqrt(self.dimension)
+        above = (prior - LEAST).clamp_min(LEAST).expm1().log()
+        variance = nn.functional.softplus(first + above)
+        weights = rest / math.sqrt(max(self.rank, 1))
+        own = variance / (1 + weights.square().sum(2))
+        return LEAST + own, own.sqrt().unsqueeze(2) * weights
 
     def score(self, x_noisy: Tensor, sigma: float | Tensor | None = None) -> Tensor:
         """Return s1 alone, shape (n, D); arguments and errors as in `forward`."""

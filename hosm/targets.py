@@ -196,11 +196,13 @@ def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool
 def likelihood(
     s1: Tensor, s2: DiagonalPlusLowRank, z: Tensor, sigma: Scale, diagonal: bool
 ) -> Tensor:
-    """Evaluate -log N(x; m, C) - sum_i log N(x_i; m_i, C_ii) in nats, for each sample, shape (n,).
+    """Evaluate three scores of N(m, C) at x in nats, added, for each sample, shape (n,).
 
-    Without its constant D log(2 pi sigma^2). In units of sigma the error (x - m) / sigma =
-    -(z + sigma s), s being s1 without gradient, has the covariance S = C / sigma^2 = I + sigma^2
-    s2. A diagonal C has the second term alone.
+    In units of sigma the error e = (x - m) / sigma = -(z + sigma s), s being s1 without gradient,
+    has the covariance S = C / sigma^2 = I + sigma^2 s2. The scores are -log N(e; 0, S), the same
+    of each coordinate, -sum_i log N(e_i; 0, S_ii), both without D log(2 pi) / 2, and
+    || S - e e^T ||^2 less its constants, which is sigma^4 times `residual`. A diagonal C has the
+    last two.
 
     Args:
         s1: first-order scores at the noisy points, shape (n, D).
@@ -217,11 +219,11 @@ def likelihood(
     scale = _column(sigma)
     error = z + scale * s1.detach()
     variance = 1 + scale**2 * s2.diagonal()
-    each = (error.square() / variance + variance.log()).sum(1) / 2
+    score = (error.square() / variance + variance.log()).sum(1) / 2
+    score = score + sigma**4 * residual(s1, s2, z, sigma, None, diagonal)
     if diagonal or not s2.rank:
-        return each
+        return score
     factor = (scale.unsqueeze(2) if isinstance(scale, Tensor) else scale) * s2.factor
-    conditional = 1 + scale**2 * s2.diag
-    zero = torch.zeros_like(error)
-    law = LowRankMultivariateNormal(zero, factor, conditional, validate_args=False)
-    return each - law.log_prob(error) - error.shape[1] * LOG_ROOT
+    own, zero = 1 + scale**2 * s2.diag, torch.zeros_like(error)
+    law = LowRankMultivariateNormal(zero, factor, own, validate_args=False)
+    return score - law.log_prob(error) - error.shape[1] * LOG_ROOT

@@ -1,42 +1,54 @@
-"""Stage `uncertainty`: posterior variance maps, leading directions, calibration."""
+"""Stage `uncertainty`: figures 3 and 4, variance maps, directions, calibration."""
 
 import shutil
 import sys
+from typing import Any
 
 import numpy as np
 import torch
 
-from hosm.experiment import datasets, denoising
+from hosm.experiment import calibration, datasets, directions
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, write_csv, write_json
 
 
 def uncertainty(name: str) -> None:
-    """Write data/results/uncertainty: reliability, numbers and the figures' arrays.
+    """Write data/results/uncertainty/<name>: numbers, reliability, directions, pictures.
 
     Args:
-        name: a trained image model, which is also the data set.
+        name: one of `images` in params.yaml.
     """
-    folder = PROJECT / "data" / "results" / "uncertainty"
+    data_folder = PROJECT / "data"
+    folder = data_folder / "results" / "uncertainty" / name
     with open_stage("uncertainty", name) as (params, run, _):
-        settings = params.uncertainty
+        settings, sigmas = params.uncertainty, params.scales.sigmas
         run.log_params(settings.model_dump())
-        whole, card = load_model(PROJECT / "data" / "models" / name)
-        model = whole.at(card["settings"]["sigma"])
-        data = datasets.load(PROJECT / "data" / "prepared" / name)
+        data = datasets.load(data_folder / "prepared" / name)
         validation, test = torch.as_tensor(data.validation), torch.as_tensor(data.test)
-        with torch.no_grad():
-            numbers, bins = denoising.calibration(model, validation, test, card["shape"], settings)
-            chosen = denoising.one_of_each((data.labels or {})["test"], settings.images)
-            arrays = denoising.pictures(model, test[chosen], settings)
-        write_csv(bins, folder / "reliability.csv")
-        write_json(numbers, folder / "numbers.json")
-        np.savez_compressed(folder / "pictures.npz", **arrays)
-        shutil.copy(PROJECT / "data" / "models" / name / "card.json", folder / "card.json")
-        write_json(numbers, PROJECT / "reports" / "metrics" / "uncertainty.json")
+        whole = load_model(data_folder / "models" / name)[0]
+        models = {("range", sigma): whole.at(sigma) for sigma in sigmas}
+        for place in sorted((data_folder / "scales" / name).iterdir()):
+            model, card = load_model(place)
+            kind = "one scale" if card["settings"]["psd"] else "unconstrained"
+            models[kind, card["settings"]["sigma"]] = model.at(card["settings"]["sigma"])
+        shape, chosen = data.card["shape"], calibration.one_of_each(data, settings.shown)
+        rows, bins = calibration.study(models, validation, test, shape, settings)
+        middle = whole.at(settings.direction_sigma)
+        ways = directions.compare(middle, validation, test, settings)
+        arrays = directions.pictures(middle, test[chosen], settings.seed)
+        for sigma in sigmas:
+            maps = calibration.variance_maps(whole.at(sigma), test[chosen], settings)
+            arrays |= {f"{key}|{sigma:g}": value for key, value in maps.items()}
+        for table, frame in {"numbers": rows, "reliability": bins, "directions": ways}.items():
+            write_csv(frame, folder / f"{table}.csv")
+            run.log_artifact(folder / f"{table}.csv")
+        kept: dict[str, Any] = {key: value.numpy() for key, value in arrays.items()}
+        np.savez_compressed(folder / "pictures.npz", **kept)
+        shutil.copy(data_folder / "models" / name / "card.json", folder / "card.json")
+        numbers = calibration.headline(rows)
+        write_json(numbers, PROJECT / "reports" / "metrics" / f"uncertainty-{name}.json")
         run.log_metrics(numbers)
-        run.log_artifact(folder / "reliability.csv")
 
 
 if __name__ == "__main__":

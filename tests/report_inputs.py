@@ -245,39 +245,89 @@ def draws(generator: np.random.Generator) -> dict[str, np.ndarray]:
     }
 
 
+def planar() -> pd.DataFrame:
+    rows = [("moons", 0.06), ("rings", 0.11)]
+    frame = pd.DataFrame(rows, columns=["dataset", "covariance_error"])
+    frame = frame.assign(sigma=0.15, points=2000, mean_error=0.05, seconds=9.0)
+    for name in ("mean_error", "covariance_error"):
+        frame[f"{name}_standard_error"] = 0.002
+    for level in (0.5, 0.8, 0.95):
+        frame[f"coverage_{level:g}"] = level + 0.01
+        frame[f"exact_coverage_{level:g}"] = level - 0.01
+    return frame
+
+
+def points(generator: np.random.Generator) -> dict[str, np.ndarray]:
+    columns = ("clean x", "noisy x~", "mean m", "draws of N(m, C)", "exact posterior")
+    names = [f"{dataset}|{column}" for dataset in ("moons", "rings") for column in columns]
+    return {name: generator.normal(size=(100, 2)) for name in names}
+
+
 def reliability() -> pd.DataFrame:
     predicted = np.geomspace(1e-5, 0.1, 10)
-    frame = pd.DataFrame({"predicted": predicted, "observed": 1.2 * predicted})
-    return frame.assign(standard_error=0.02 * predicted, entries=31_360)
+    frame = pd.DataFrame({"predicted": predicted, "observed": 1.1 * predicted})
+    frame = frame.assign(standard_error=0.02 * predicted, entries=31_360, bin=range(1, 11))
+    parts = [
+        frame.assign(model=model, sigma=sigma, scale=1.25)
+        for model, sigma in (("range", 0.3), ("range", 0.5), ("one scale", 0.5))
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
-def numbers() -> dict[str, float]:
-    return {
+def numbers() -> pd.DataFrame:
+    common = {
+        "images": 250,
         "error_per_pixel": 0.0083,
         "predicted_variance_per_pixel": 0.0079,
-        "correlation": 0.73,
-        "nll_low_rank": -1605.0,
-        "nll_diagonal": -1568.0,
-        "nll_isotropic": -766.0,
+        "correlation": 0.83,
         "edge_variance": 0.031,
         "background_variance": 0.0024,
+        "scale": 1.25,
+        "nll_diagonal": -1568.0,
+        "nll_isotropic": -766.0,
+        "least_variance": 1e-5,
+        "coverage_0.5": 0.6,
+        "coverage_0.8": 0.85,
+        "coverage_0.95": 0.96,
     }
+    rows = [
+        ("range", 0.3, 48, -1805.0, 0.0),
+        ("range", 0.5, 48, -1605.0, 0.0),
+        ("one scale", 0.5, 4, -1610.0, 0.0),
+        ("unconstrained", 0.5, 4, -1300.0, 0.07),
+    ]
+    columns = "model sigma draws nll_low_rank clipped_share".split()
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(nll_scaled=frame["nll_low_rank"] - 5, **common)
 
 
-def pictures(generator: np.random.Generator, side: int = SIDE) -> dict[str, np.ndarray]:
-    pixels = side * side
+def directions() -> pd.DataFrame:
+    methods = {"s2": (0.01, 0.56), "subspace iteration, autodiff": (0.8, 0.6)}
+    methods |= {"subspace iteration, differences": (0.4, 0.6), "PCA of residuals": (np.nan, 0.2)}
+    rows = [
+        {"method": method, "k": k, "share": share * k / 10, "seconds": seconds, "images": 4}
+        for method, (seconds, share) in methods.items()
+        for k in range(1, 11)
+    ]
+    return pd.DataFrame(rows).assign(sigma=0.5, iterations=10)
+
+
+def pictures(
+    generator: np.random.Generator, side: int = SIDE, channels: int = 1
+) -> dict[str, np.ndarray]:
+    pixels = channels * side * side
     clean = generator.uniform(size=(4, pixels))
-    directions = np.linalg.qr(generator.normal(size=(4, pixels, 5)))[0]
+    which = np.arange(1, 13)
+    vectors = np.linalg.qr(generator.normal(size=(4, pixels, len(which))))[0]
     variance = generator.uniform(0.01, 0.1, size=(4, pixels))
-    return {
-        "clean": clean,
-        "noisy": clean + 0.5 * generator.normal(size=clean.shape),
-        "mean": clean,
-        "variance": variance,
-        "squared_error": 1.1 * variance,
-        "eigenvalues": np.tile(np.linspace(0.5, 0.1, 5), (4, 1)),
-        "directions": directions,
-    }
+    arrays = {"clean": clean, "noisy": clean + 0.5 * generator.normal(size=clean.shape)}
+    arrays |= {"mean": clean, "which": which, "trace": variance.sum(1), "directions": vectors}
+    arrays["eigenvalues"] = np.tile(np.linspace(0.5, 0.1, len(which)), (4, 1))
+    for sigma in ("0.3", "0.5"):
+        maps = {"noisy": clean, "mean": clean, "expected": variance}
+        maps["squared_error"] = 1.1 * variance
+        arrays |= {f"{name}|{sigma}": images for name, images in maps.items()}
+    return arrays
 
 
 def losses() -> pd.DataFrame:
@@ -353,14 +403,19 @@ def write_inputs(root: Path) -> Path:
         "mixing/table3": mixing(),
         "mixing/tuning": tuning(),
         "mixing/curves": curves(),
-        "uncertainty/reliability": reliability(),
+        "denoising/posteriors": planar(),
+        "uncertainty/mnist5k/reliability": reliability(),
+        "uncertainty/mnist5k/numbers": numbers(),
+        "uncertainty/mnist5k/directions": directions(),
         **{f"training/{model}": losses() for model in MODELS},
     }
     for name, frame in frames.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         frame.to_csv(folder / f"{name}.csv", index=False)
     np.savez_compressed(folder / "mixing" / "samples.npz", **draws(generator))
-    np.savez_compressed(folder / "uncertainty" / "pictures.npz", **pictures(generator))
+    np.savez_compressed(folder / "denoising" / "points.npz", **points(generator))
+    denoiser = folder / "uncertainty" / "mnist5k"
+    np.savez_compressed(denoiser / "pictures.npz", **pictures(generator))
     whole = root / "reports" / "whole"
     whole.mkdir(parents=True)
     for name, frame in (("table1", accuracy()), ("curves", learning()), ("cost", cost())):
@@ -368,8 +423,7 @@ def write_inputs(root: Path) -> Path:
     made = {"profile": "paper", "seeds": [0, 1, 2], "commit": "abc", "hardware": "2 cores"}
     (whole / "card.json").write_text(json.dumps({**made, "protocol": {"test_points": "10,000"}}))
     card = {"shape": [1, SIDE, SIDE], "settings": {"sigma": 0.5, "rank": 5}}
-    (folder / "uncertainty" / "numbers.json").write_text(json.dumps(numbers()))
-    (folder / "uncertainty" / "card.json").write_text(json.dumps(card))
+    (denoiser / "card.json").write_text(json.dumps(card))
     prepared = root / "data" / "prepared" / "gaussian100"
     prepared.mkdir(parents=True)
     (prepared / "card.json").write_text(json.dumps({"name": "gaussian100", "sha256": "ab" * 32}))

@@ -1,9 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from hosm.experiment import claims as module
 from hosm.experiment.claims import claims
+from hosm.experiment.denoiser_claims import denoiser_claims
 from hosm.experiment.tables import load_results
 from tests.report_inputs import write_inputs
 
@@ -127,20 +129,65 @@ def test_draws_beyond_the_bias_bound_are_named(results):
     assert "Langevin" not in claim.evidence
 
 
+def _denoiser_claims(results, **changed):
+    found = replace(results.denoisers["mnist5k"], **changed)
+    return list(denoiser_claims(replace(results, denoisers={"mnist5k": found})))
+
+
+def _changed(frame, of, **values):
+    """The frame with other values where `of`, a query, holds."""
+    out = frame.copy()
+    for column, value in values.items():
+        out.loc[out.eval(of), column] = value
+    return out
+
+
 @pytest.mark.parametrize(
-    ("changed", "words", "verdict"),
+    ("of", "values", "words"),
     [
-        ({}, "correlate above 0.5", "holds"),
-        ({"correlation": 0.3}, "correlate above 0.5", "does not hold"),
-        ({"nll_low_rank": -1500.0}, "off-diagonal", "does not hold"),
-        ({"edge_variance": 0.001}, "next to edges", "does not hold"),
-        ({"error_per_pixel": 0.02}, "agree within 20 %", "does not hold"),
+        ("model == 'range'", {"correlation": 0.7}, "correlate by 0.8"),
+        ("sigma == 0.3", {"nll_low_rank": -1500.0}, "than under its diagonal"),
+        ("sigma == 0.3", {"nll_diagonal": -700.0}, "than under its diagonal"),
+        ("sigma == 0.5", {"edge_variance": 0.001}, "next to edges"),
+        ("model == 'one scale'", {"nll_low_rank": -1700.0}, "loses 2% of likelihood"),
+        ("sigma == 0.5", {"least_variance": -1e-6}, "no variance is negative"),
     ],
 )
-def test_the_denoiser_is_judged_by_its_numbers(results, changed, words, verdict):
-    judged = module._uncertainty({**results.calibration, **changed})
-    assert _find(judged, "denoiser", words).verdict == verdict
+def test_a_denoiser_is_judged_by_its_numbers_at_every_scale(results, of, values, words):
+    numbers = results.denoisers["mnist5k"].numbers
+    where = "denoiser, mnist5k"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    judged = _denoiser_claims(results, numbers=_changed(numbers, of, **values))
+    assert _find(judged, where, words).verdict == "does not hold"
 
 
-def test_what_was_not_measured_is_not_judged():
-    assert list(module._uncertainty({})) == []
+def test_one_bin_of_one_scale_decides_over_reliability(results):
+    bins = results.denoisers["mnist5k"].reliability
+    words, where = "in every decile", "denoiser, mnist5k"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    worse = _changed(bins, "model == 'range' and sigma == 0.5 and bin == 8", scale=2.0)
+    claim = _find(_denoiser_claims(results, reliability=worse), where, words)
+    assert claim.verdict == "does not hold" and "σ = 0.5: 0.45" in claim.evidence
+    other = _changed(bins, "model == 'one scale'", scale=2.0)
+    assert _find(_denoiser_claims(results, reliability=other), where, words).verdict == "holds"
+
+
+@pytest.mark.parametrize("values", [{"share": 0.5}, {"seconds": 0.05}])
+def test_directions_must_hold_as_much_and_cost_little(results, values):
+    directions = results.denoisers["mnist5k"].directions
+    where, words = "denoiser, mnist5k", "10 directions of s2"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    judged = _denoiser_claims(results, directions=_changed(directions, "method == 's2'", **values))
+    assert _find(judged, where, words).verdict == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({"covariance_error": 0.2}, "exact posterior's"), ({"coverage_0.95": 0.88}, "as often")],
+)
+def test_posteriors_in_the_plane_are_judged(results, values, words):
+    where = "points in the plane"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    planar = _changed(results.planar, "dataset == 'rings'", **values)
+    judged = list(denoiser_claims(replace(results, planar=planar)))
+    assert _find(judged, where, words).verdict == "does not hold"

@@ -7,13 +7,27 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hosm.experiment import figures, page, pictures, sampling_figures, style, tables
+from hosm.experiment import (
+    denoiser_figures,
+    figures,
+    page,
+    pictures,
+    sampling_figures,
+    style,
+    tables,
+)
+from tests import report_inputs
 from tests.report_inputs import write_inputs
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     return tables.load_results(write_inputs(tmp_path_factory.mktemp("figures")))
+
+
+@pytest.fixture(scope="module")
+def denoiser(results):
+    return results.denoisers["mnist5k"]
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +43,21 @@ def _words(figure: Figure) -> list[str]:
 
 
 def test_every_figure_is_a_small_png_of_page_width(written):
-    names = "accuracy targets whole reduction speed losses growth tuning curves draws denoising"
-    names += " directions reliability training"
-    assert list(written) == names.split()
-    assert set(page.FIGURES) == set(written)  # each has a caption
+    names = "accuracy targets whole reduction speed losses growth tuning curves draws plane"
+    names += " training variance calibration directions traversals explained"
+    assert [name.removesuffix("-mnist5k") for name in written] == names.split()
+    assert set(page.FIGURES) == set(names.split())  # each has a caption
     for name, path in written.items():
         with Image.open(path) as image:
             assert (image.format, image.width) == ("PNG", 902), name
-            assert image.height > 200, name
+            assert image.height > 180, name
             assert "Software" not in image.info, name
         assert path.stat().st_size < 250_000, name
 
 
 def test_a_figure_has_the_same_bytes_when_drawn_again(results, written, tmp_path):
-    style.save_figure(figures.reliability_figure(results.reliability), tmp_path / "again.png")
-    assert (tmp_path / "again.png").read_bytes() == written["reliability"].read_bytes()
+    style.save_figure(figures.training_figure(results.training), tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes() == written["training"].read_bytes()
 
 
 def test_accuracy_names_the_lowest_error_and_tells_ours_from_the_papers(results):
@@ -141,50 +155,67 @@ def test_draws_stand_beside_exact_ones_on_the_same_axes(results):
     assert line[0].get_xlabel() == "" and line[1].get_xlabel().startswith("radius: distance 0.")
 
 
-def test_predicted_variance_and_measured_error_share_one_scale(results):
-    figure = pictures.denoising_figure(results.pictures, (1, 8, 8))
-    scales = {
-        image.get_clim()
-        for ax in figure.axes
-        for image in ax.images
-        if image.get_cmap().name == "viridis"
-    }
-    assert len(scales) == 1
+def test_predicted_variance_and_measured_error_share_one_scale_in_a_line(denoiser):
+    figure = pictures.variance_figure(denoiser.pictures, (1, 8, 8), [0.3, 0.5])
+    images = [image for ax in figure.axes for image in ax.images]
+    scales = {image.get_clim() for image in images if image.get_cmap().name == "viridis"}
+    assert len(scales) == 1  # both lines hold the same maps here
     assert scales.pop()[1] == pytest.approx(0.11, rel=0.05)
-    words = _words(figure)
-    assert {"clean x", "noisy x~", "mean m", "predicted\nvariance", "pixel²"} <= set(words)
+    assert {"σ = 0.3", "σ = 0.5", "x~", "m", "variance", "(x - m)²"} <= set(_words(figure))
 
 
-def test_directions_are_diverging_and_their_share_of_variance_is_stated(results):
-    figure = pictures.directions_figure(results.pictures, (1, 8, 8))
-    share = results.pictures["eigenvalues"].sum() / results.pictures["variance"].sum()
-    assert f"The first 5 directions hold {share:.0%} of the predicted variance" in _words(figure)
+def test_directions_are_diverging_and_their_share_of_variance_is_stated(denoiser):
+    arrays = denoiser.pictures
+    figure = pictures.directions_figure(arrays, (1, 8, 8))
+    share = float((arrays["eigenvalues"][:, :11].sum(1) / arrays["trace"]).mean())
+    assert f"The first 11 directions hold {share:.0%} of the variance" in _words(figure)
     images = [image for ax in figure.axes for image in ax.images]
     limits = [image.get_clim() for image in images if image.get_cmap().name == "RdBu_r"]
-    assert len(limits) == 4 * 5
+    assert len(limits) == pictures.DIRECTED * len(arrays["which"])
     assert all(low == -high for low, high in limits)
 
 
-def test_colour_images_are_shown_in_colour(results):
-    generator = np.random.default_rng(0)
-    arrays = {name: generator.uniform(size=(2, 48)) for name in ("clean", "noisy", "mean")}
-    arrays |= {name: generator.uniform(size=(2, 48)) for name in ("variance", "squared_error")}
-    arrays |= {"eigenvalues": np.ones((2, 3)), "directions": generator.normal(size=(2, 48, 3))}
-    figure = pictures.denoising_figure(arrays, (3, 4, 4))
+def test_traversals_step_from_the_mean_by_standard_deviations(denoiser):
+    arrays = dict(denoiser.pictures)
+    arrays["mean"] = np.full_like(arrays["clean"], 0.5)
+    arrays["clean"] = np.tile([0.0, 1.0], (4, 32))
+    figure = pictures.traversals_figure(arrays, (1, 8, 8))
+    shown = figure.axes[2 + pictures.STEPS.index(1)].images[0].get_array()  # +1 along the first
+    moved = 0.5 + arrays["eigenvalues"][0, 0] ** 0.5 * arrays["directions"][0, :, 0]
+    np.testing.assert_allclose(shown, np.clip(moved.reshape(8, 8), 0, 1))
+    assert {"m, v1", "m, v2", "m, v3", "+2", "-1"} <= set(_words(figure))
+
+
+def test_colour_images_are_shown_in_colour_and_their_channels_apart():
+    arrays = report_inputs.pictures(np.random.default_rng(0), side=4, channels=3)
+    figure = pictures.variance_figure(arrays, (3, 4, 4), [0.3, 0.5])
     assert figure.axes[0].images[0].get_array().shape == (4, 4, 3)
-    assert pictures.directions_figure(arrays, (3, 4, 4)).axes[2].images[0].get_array().shape == (
-        4,
-        4,
-    )
+    assert figure.axes[2].images[0].get_array().shape == (4, 12)
+    assert any("red, green, blue side by side" in words for words in _words(figure))
+    directions = pictures.directions_figure(arrays, (3, 4, 4))
+    assert directions.axes[1].images[0].get_array().shape == (4, 4)
 
 
-def test_reliability_draws_the_diagonal_and_states_the_gap(results):
-    figure = figures.reliability_figure(results.reliability)
+def test_calibration_draws_the_diagonal_and_states_the_largest_gap(denoiser):
+    figure = denoiser_figures.calibration_figure(denoiser.reliability)
     words = _words(figure)
-    assert "Measured over predicted, bin by bin: 1.20 to 1.20" in words
-    assert {"perfect calibration", "ours, ± 2 s.e."} <= set(words)
+    assert "Their ratio: largest gap 12%" in words  # 1.1 / 1.25
+    assert {"σ = 0.3", "σ = 0.5", "perfect calibration, ± 15 %"} <= set(words)
     diagonal = next(line for line in figure.axes[0].lines if line.get_linestyle() == "--")
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
+
+
+def test_explained_states_share_and_saving(denoiser):
+    words = _words(denoiser_figures.explained_figure(denoiser.directions))
+    assert any("hold 56%" in text and "80.0× faster" in text for text in words)
+    assert any("one for all images" in text for text in words)
+
+
+def test_plane_has_a_line_for_each_set_of_points_on_the_clean_ones_axes(results):
+    figure = denoiser_figures.plane_figure(results.points, results.planar)
+    assert len(figure.axes) == 2 * 5
+    assert {ax.get_xlim() for ax in figure.axes[:5]} == {figure.axes[0].get_xlim()}
+    assert any("error of C: 6.0 %" in text for text in _words(figure))
 
 
 def test_training_has_a_column_for_each_model(results):

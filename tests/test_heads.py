@@ -37,13 +37,13 @@ def first():
     return trunk
 
 
-def heads(ranks, trunk=None, width=8):
+def heads(ranks, trunk=None, width=8, **options):
     trunk = trunk or first()
     models = {}
     for rank in ranks:
         torch.manual_seed(100 + rank)
         network = MLP(D, 1 + rank, width=width)
-        models[f"r{rank}"] = ScoreModel(trunk, network, sigma=SIGMA, rank=rank)
+        models[f"r{rank}"] = ScoreModel(trunk, network, sigma=SIGMA, rank=rank, **options)
     return nn.ModuleDict(models)
 
 
@@ -63,6 +63,19 @@ def test_terms_are_those_of_the_objective(target, reduction, generator):
     options = {"variance_reduction": reduction, "z": z, "v": v}
     expected = [second_order(each, x, SIGMA, target, **options) for each in models.values()]
     torch.testing.assert_close(terms, torch.stack(expected))
+
+
+@pytest.mark.parametrize("reduction", [None, "antithetic"])
+def test_likelihood_terms_are_those_of_the_objective(reduction, generator):
+    x, z = torch.randn(2, 16, D, generator=generator)
+    models = heads([0, 1, 3], MLP(D, 1, width=8), parametrisation="denoiser", psd=True)
+    chosen = settings(target="likelihood", variance_reduction=reduction)
+    terms = HeadsObjective(models, chosen)(x, z, z.sign(), torch.zeros(16))
+    options = {"variance_reduction": reduction, "z": z}
+    expected = [second_order(each, x, SIGMA, "likelihood", **options) for each in models.values()]
+    torch.testing.assert_close(terms, torch.stack(expected))
+    with pytest.raises(ValueError, match="psd=False; legal for the target `likelihood`"):
+        HeadsObjective(heads([1]), chosen)
 
 
 @pytest.mark.parametrize("target", ["jacobian", "residual", "moment"])

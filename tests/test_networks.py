@@ -88,3 +88,31 @@ def test_conditional_unet_takes_a_clock_and_the_plain_one_none():
         net(x)
     with pytest.raises(ValueError, match="conditional=False got clock="):
         UNet((1, 8, 8), 2, (8, 8, 8))(x, torch.ones(2))
+
+
+def test_fourier_features_are_fixed_and_stand_beside_the_points():
+    torch.manual_seed(0)
+    network = MLP(2, 3, width=8, frequencies=5, bandwidth=2.0)
+    assert network.layers[0].in_features == 2 + 2 * 5
+    assert "frequencies" in network.state_dict()
+    assert "frequencies" not in dict(network.named_parameters())
+    x = torch.randn(4, 2)
+    phase = x @ network.frequencies
+    features = torch.cat([x, phase.cos(), phase.sin()], 1)
+    torch.testing.assert_close(network(x), network.layers(features).view(4, 3, 2))
+    wide = MLP(2, 3, frequencies=4000, bandwidth=2.0).frequencies
+    assert float(wide.std()) == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_network_begins_as_another_of_its_kind():
+    first, second = (MLP(2, outputs, width=8, frequencies=5) for outputs in (1, 4))
+    second.begin_as(first)
+    x = torch.randn(4, 2)
+    hidden = [each.layers[:-1](each._features(x)) for each in (first, second)]
+    torch.testing.assert_close(*hidden)
+
+
+@pytest.mark.parametrize(("frequencies", "bandwidth"), [(-1, 1.0), (3, 0.0), (3, float("nan"))])
+def test_illegal_features_are_named(frequencies, bandwidth):
+    with pytest.raises(ValueError, match="frequencies must be at least 0 and bandwidth"):
+        MLP(2, 3, frequencies=frequencies, bandwidth=bandwidth)

@@ -4,11 +4,13 @@ import math
 
 import pytest
 import torch
+from torch.distributions import MultivariateNormal, Normal
 
 from hosm.distributions import Gaussian, GaussianMixture
 from hosm.objectives import dsm, joint, joint_terms, second_order
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import autodiff_hessian
+from hosm.targets import likelihood
 
 DOUBLE = torch.float64
 TARGETS = ["moment", "residual", "jacobian"]
@@ -34,6 +36,20 @@ def dense_residual(s1, s2, z, sigma):
     u = s1.detach() + z / sigma
     outer = torch.eye(s1.shape[1], dtype=s1.dtype) / sigma**2 - u.unsqueeze(2) * u.unsqueeze(1)
     return s2 + outer, outer
+
+
+def dense_likelihood(s1, s2, z, sigma):
+    """The three scores with D x D matrices, for each sample."""
+    e = -(z + sigma * s1.detach())
+    S = torch.eye(e.shape[1], dtype=e.dtype) + sigma**2 * s2
+    variance = S.diagonal(dim1=1, dim2=2)
+    constant = e.shape[1] * math.log(2 * math.pi) / 2
+    whole = -MultivariateNormal(torch.zeros_like(e), S).log_prob(e) - constant
+    each = -Normal(torch.zeros_like(e), variance.sqrt()).log_prob(e).sum(1) - constant
+    outer = e.unsqueeze(2) * e.unsqueeze(1)
+    eye = torch.eye(e.shape[1], dtype=e.dtype)
+    square = (S - outer).square().sum((1, 2)) - (eye - outer).square().sum((1, 2))
+    return whole, each, square
 
 
 def dense_loss(target, model, x, z, sigma, diagonal):
@@ -110,6 +126,89 @@ def test_factors_of_both_signs_count_with_their_signs(target, diagonal):
     gradients = [torch.autograd.grad(loss, (model.b, model.d)) for loss in (found, expected)]
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
+
+
+class Positive(Quadratic):
+    """The same, of an S = I + sigma^2 s2 > 0 at sigma = .5."""
+
+    psd = True
+
+    def forward(self, x):
+        d = 3 * torch.cos(x @ self.d)
+        if not self.rank:
+            return self.score(x), DiagonalPlusLowRank.from_diagonal(d)
+        return self.score(x), DiagonalPlusLowRank(d, 0.3 * super().forward(x)[1].factor)
+
+
+def _whole(s1, s2, z, sigma, diagonal):
+    """The dense twin of `likelihood`, up to what no parameter changes."""
+    whole, each, square = dense_likelihood(s1, s2.to_dense(), z, sigma)
+    if not diagonal:
+        return (whole + each + square).mean()
+    e, variance = z + sigma * s1.detach(), 1 + sigma**2 * s2.diagonal()
+    own = (variance - e.square()).square() - (1 - e.square()).square()
+    return (each + own.sum(1)).mean()
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_likelihood_is_its_dense_twin(diagonal, rank):
+    model, x, z, sigma = Positive(rank=rank), randn(6, 4), randn(6, 4, seed=1), 0.5
+    options = {"diagonal": diagonal, "variance_reduction": None, "z": z}
+    ours = second_order(model, x, sigma, "likelihood", **options)
+    s1, s2 = model(x + sigma * z)
+    dense = _whole(s1, s2, z, sigma, diagonal)
+    parameters = [model.d, model.b] if rank else [model.d]
+    grads = [torch.autograd.grad(loss, parameters) for loss in (ours, dense)]
+    for first, second in zip(*grads, strict=True):
+        torch.testing.assert_close(first, second)
+    # the values differ by constants of z and s1 alone, which another s2 shares
+    other = Positive(rank=rank)
+    other.d = torch.nn.Parameter(other.d + 0.3)
+    change = second_order(other, x, sigma, "likelihood", **options) - ours
+    s1, s2 = other(x + sigma * z)
+    torch.testing.assert_close(change, _whole(s1, s2, z, sigma, diagonal) - dense)
+
+
+def test_likelihood_minds_no_variance_reduction_and_no_gradient_of_s1():
+    model, x, z = Positive(), randn(6, 4), randn(6, 4, seed=1)
+    values = [
+        second_order(model, x, 0.5, "likelihood", reduction, z=z) for reduction in REDUCTIONS
+    ]
+    assert values[0] == values[1] == values[2]
+    assert torch.autograd.grad(values[0], model.a, allow_unused=True)[0] is None
+
+
+def test_each_score_of_likelihood_is_least_at_the_second_moment_of_the_error():
+    """Also of a posterior that is no Gaussian, and with a wrong mean."""
+    e = torch.distributions.Exponential(1.0).sample((200_000, 3)).double() @ randn(3, 3, seed=2)
+    e = e - e.mean(0) + 0.3
+    moment = e.T @ e / len(e)
+    steps = [torch.zeros(3, 3, dtype=DOUBLE)]
+    for i in range(3):
+        for j in range(i, 3):
+            step = torch.zeros(3, 3, dtype=DOUBLE)
+            step[i, j] = step[j, i] = 0.05 * float((moment[i, i] * moment[j, j]).sqrt())
+            steps += [step, -step]
+    values = []
+    for step in steps:
+        S = (moment + step).expand(len(e), 3, 3)
+        s2 = S - torch.eye(3, dtype=DOUBLE)  # at sigma = 1, with m = x_noisy - e, z = -e
+        scores = dense_likelihood(torch.zeros_like(e), s2, -e, 1.0)
+        values.append(torch.stack([score.mean() for score in scores]))
+    whole, each, square = (torch.stack(values) - values[0]).T
+    assert whole[1:].min() > 0 and square[1:].min() > 0
+    assert each[1:].min() > -1e-12  # blind for what is off the diagonal
+
+
+def test_likelihood_refuses_what_is_not_positive_by_construction():
+    model, x = Positive(), randn(6, 4)
+    model.psd = False
+    with pytest.raises(ValueError, match="psd=False; legal for the target `likelihood`"):
+        second_order(model, x, 0.5, "likelihood")
+    s2 = DiagonalPlusLowRank(randn(6, 4), randn(6, 4, 1), -torch.ones(1, dtype=DOUBLE))
+    with pytest.raises(ValueError, match="signs -1"):
+        likelihood(randn(6, 4), s2, randn(6, 4), 0.5, False)
 
 
 def test_small_sigma_in_float32_keeps_the_gradient_of_float64():

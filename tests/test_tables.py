@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hosm.experiment import accuracy_tables, cells, tables
+from hosm.experiment import accuracy_tables, cells, denoiser_tables, tables
 from hosm.experiment.ratios import speed_ratios
-from hosm.experiment.results import lowest, radial_distance, records
+from hosm.experiment.rows import lowest, radial_distance, records
 from tests import report_inputs
 from tests.report_inputs import write_inputs
 
@@ -234,13 +234,35 @@ def test_draws_whose_radius_is_off_are_not_within_the_bound(tmp_path):
     assert cells.is_bold(_only(there, Method="Ozaki", Scores="exact")["ESS bulk, total"])
 
 
-def test_calibration_and_reliability_name_units(results):
-    table = tables.calibration_table(results.calibration)
-    row = _only(table, Measure="negative log-likelihood, C as predicted")
-    assert (row["Unit"], row["Ours"]) == ("nats per image", "-1,605")
-    bins = tables.reliability_table(results.reliability)
-    assert set(bins["Measured / predicted"]) == {"1.20×"}
-    assert bins["Entries"][0] == "31,360"
+def test_posteriors_in_the_plane_stand_beside_the_exact_ones(results):
+    row = _only(denoiser_tables.posterior_table(results.planar), Points="moons")
+    assert row["Error of C, relative ± s.e."] == "0.0600 ± 0.0020"
+    assert row["Coverage of 50 / 80 / 95 %"] == "51.0 / 81.0 / 96.0"
+    assert row["Of N with exact moments"] == "49.0 / 79.0 / 94.0"
+
+
+def test_calibration_names_units_and_the_model_of_the_range_alone(results):
+    found = results.denoisers["mnist5k"]
+    table = denoiser_tables.calibration_table(found.numbers)
+    assert list(table["σ"]) == ["0.3", "0.5"]
+    assert table["Variance at edges / elsewhere (pixel²)"][0] == "0.0310 / 0.0024"
+    bins = denoiser_tables.reliability_table(found.reliability)
+    assert len(bins) == 10
+    assert set(bins["Error / scaled, σ = 0.5"]) == {"0.880×"}  # 1.1 / 1.25
+
+
+def test_likelihoods_are_listed_by_scale_and_model(results):
+    table = denoiser_tables.likelihood_table(results.denoisers["mnist5k"].numbers)
+    assert list(table["σ"]) == ["0.3", "0.5", "0.5", "0.5"]
+    free = _only(table, Model="one σ, jacobian, no psd")
+    assert (free["C"], free["Clipped share"]) == ("-1,300", "7.0%")
+
+
+def test_directions_have_shares_and_a_time_for_each_image(results):
+    table = denoiser_tables.direction_table(results.denoisers["mnist5k"].directions)
+    ours = _only(table, **{"Directions by": "s2"})
+    assert (ours["k = 10"], ours["Time per image (ms)"]) == ("56.0%", "2.50")
+    assert _only(table, **{"Directions by": "PCA of residuals"})["Time per image (ms)"] == "–"
 
 
 def test_tables_are_written_as_csv_without_marks_and_as_markdown(results, tmp_path):
@@ -257,7 +279,7 @@ def test_tables_are_written_as_csv_without_marks_and_as_markdown(results, tmp_pa
 
 @pytest.mark.parametrize(
     ("file", "column"),
-    [("mixing/table3.csv", "kolmogorov"), ("uncertainty/reliability.csv", "observed")],
+    [("mixing/table3.csv", "kolmogorov"), ("uncertainty/mnist5k/reliability.csv", "observed")],
 )
 def test_a_missing_column_is_named(tmp_path, file, column):
     path = write_inputs(tmp_path) / "data" / "results" / file
@@ -268,7 +290,7 @@ def test_a_missing_column_is_named(tmp_path, file, column):
 
 def test_missing_files_entries_and_rows_are_named(tmp_path):
     folder = write_inputs(tmp_path) / "data" / "results"
-    (folder / "uncertainty" / "card.json").write_text("{}")
+    (folder / "uncertainty" / "mnist5k" / "card.json").write_text("{}")
     with pytest.raises(ValueError, match="card.json lacks shape"):
         tables.load_results(tmp_path)
     (folder / "speed" / "table2.csv").unlink()
@@ -282,10 +304,12 @@ def test_missing_files_entries_and_rows_are_named(tmp_path):
 def test_the_readme_block_holds_the_headline_numbers(results):
     block = tables.readme_block(results, FACTS)
     lines = [line for line in block.splitlines() if line.startswith("|")][2:]
-    assert 8 <= len(lines) <= 16
+    assert 8 <= len(lines) <= 20
     for text in ("2.05 ± 0.544", "7.200 ± 0.031", "2.100 ± 0.031", "floor 1.76", "600×", "510×"):
         assert text in block
     assert "21.81 / 28.89" in block
+    assert "6.0 % / 11.0 %" in block
+    assert "-1,605 / -1,568 / -766" in block
     assert "28.1 at distance 0.31, beyond the bound" in block
     assert block.endswith("ranges are least to largest.")
     assert "means over 2 seeds (`make table1`)" in block

@@ -5,15 +5,7 @@ import math
 import pandas as pd
 
 from hosm.experiment import cells
-from hosm.experiment.results import (
-    Row,
-    groups,
-    is_exact,
-    is_reference,
-    lowest,
-    method_order,
-    records,
-)
+from hosm.experiment.rows import Row, groups, is_exact, is_reference, lowest, method_order, records
 
 __all__ = ["accuracy_table", "cost_table", "first_order_table", "named"]
 

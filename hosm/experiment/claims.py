@@ -9,56 +9,29 @@ rely on.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
 from hosm.experiment import cells
+from hosm.experiment.denoiser_claims import denoiser_claims
 from hosm.experiment.ratios import speed_ratios
-from hosm.experiment.results import (
-    BASELINE,
-    Results,
-    Row,
-    groups,
-    is_exact,
-    is_reference,
-    margin,
-    records,
-)
+from hosm.experiment.results import Results
+from hosm.experiment.rows import BASELINE, Row, groups, is_exact, is_reference, margin, records
+from hosm.experiment.verdicts import Claim, Verdict, verdict
 
 __all__ = ["Claim", "claims"]
-
-Verdict = Literal["holds", "does not hold", "undecided"]
 
 NEAR = 1.1  # an error counts as reached within 10 %
 STEP, LINEAR = 1.5, 1.1
 HALF = 0.5  # a speed-up counts as confirmed from half of the paper's on
 SIMILAR = 1.5  # a cost counts as similar up to this ratio
-USEFUL = 0.5  # a correlation from which a predicted variance tells where errors are
-CALIBRATED = 0.2  # largest relative gap of predicted variance and measured error
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence, where it comes from, whether it holds in this run, and by which numbers."""
-
-    where: str
-    statement: str
-    verdict: Verdict
-    evidence: str
-    paper: bool = False
-
-
-def _verdict(holds: bool) -> Verdict:
-    return "holds" if holds else "does not hold"
 
 
 def _smaller(first: Row, second: Row) -> Verdict:
     """Judge whether the first mean is smaller, beyond two standard errors of the difference."""
     if abs(first["mean"] - second["mean"]) <= margin(first, second):
         return "undecided"
-    return _verdict(first["mean"] < second["mean"])
+    return verdict(first["mean"] < second["mean"])
 
 
 def _shown(row: Row) -> str:
@@ -95,7 +68,7 @@ def _reached(where: str, cell: list[Row]) -> Iterator[Claim]:
         pairs = [f"{_shown(row)} against the paper's {row['paper']:.2f}" for row in known]
         holds = all(row["mean"] <= NEAR * row["paper"] for row in known)
         statement = "s2 by the paper's objective reaches the paper's errors within 10 %"
-        yield Claim(where, statement, _verdict(holds), "; ".join(pairs), True)
+        yield Claim(where, statement, verdict(holds), "; ".join(pairs), True)
 
 
 def _beats_constant(where: str, cell: list[Row]) -> Iterator[Claim]:
@@ -108,7 +81,7 @@ def _beats_constant(where: str, cell: list[Row]) -> Iterator[Claim]:
         found = f"no better are {'; '.join(worse)}" if worse else "every method is below"
         evidence = f"constant: {cells.number(constant['mean'])}; {found}"
         statement = "every method is more accurate than a constant Hessian"
-        yield Claim(where, statement, _verdict(not worse), evidence)
+        yield Claim(where, statement, verdict(not worse), evidence)
 
 
 def _accuracy(accuracy: pd.DataFrame) -> Iterator[Claim]:
@@ -137,8 +110,8 @@ def _first_order(trials: pd.DataFrame) -> Iterator[Claim]:
             statement = "s1 trained jointly by the paper's objective is as accurate as by DSM-VR"
             evidence = f"squared error of s1 {cells.number(joint)} against {cells.number(alone)}"
             where = f"{dataset}, {regime}, σ = {sigma:g}"
-            verdict = _verdict(joint <= NEAR * alone)
-            yield Claim(where, statement, verdict, evidence, True)
+            judged = verdict(joint <= NEAR * alone)
+            yield Claim(where, statement, judged, evidence, True)
 
 
 def _speed(speed: pd.DataFrame) -> Iterator[Claim]:
@@ -152,18 +125,18 @@ def _speed(speed: pd.DataFrame) -> Iterator[Claim]:
             statement = (
                 "s2 is faster than the autodiff loop, by half of the paper's factor or more"
             )
-            verdict = _verdict(row["loop"] >= HALF * row["paper"])
+            judged = verdict(row["loop"] >= HALF * row["paper"])
             evidence = (
                 f"{cells.ratio(row['loop'])} here, {cells.ratio(row['paper'])} there, {rank}"
             )
-            yield Claim(where, statement, verdict, evidence, True)
+            yield Claim(where, statement, judged, evidence, True)
         statement = "s2 is faster than the fastest chunked autodiff"
         evidence = f"{cells.ratio(row['chunked'])} at {rank}, {row['chunked_method']}"
-        yield Claim(where, statement, _verdict(row["chunked_low"] > 1), evidence)
+        yield Claim(where, statement, verdict(row["chunked_low"] > 1), evidence)
         statement = f"s2 costs no more than {SIMILAR:g} times s1, at every rank"
         costs = [f"{cells.ratio(row['s1'])} at r = {row['rank']:.0f}" for row in rows]
-        verdict = _verdict(max(row["s1"] for row in rows) <= SIMILAR)
-        yield Claim(where, statement, verdict, ", ".join(costs))
+        judged = verdict(max(row["s1"] for row in rows) <= SIMILAR)
+        yield Claim(where, statement, judged, ", ".join(costs))
 
 
 def _cost(training: pd.DataFrame, slopes: pd.DataFrame) -> Iterator[Claim]:
@@ -176,7 +149,7 @@ def _cost(training: pd.DataFrame, slopes: pd.DataFrame) -> Iterator[Claim]:
             where += f", variance reduction {reduction}"
             statement = f"a step of s1 and s2 costs no more than {STEP:g} steps of s1 alone"
             evidence = f"{cells.ratio(over)} at r = {row['rank']:.0f}, jacobian"
-            yield Claim(where, statement, _verdict(over <= STEP), evidence)
+            yield Claim(where, statement, verdict(over <= STEP), evidence)
     fits = slopes[(slopes["method"] == "joint step") & (slopes["device"] == "cpu")]
     fits = fits[fits["variable"] == "D"]
     for row in records(fits.nlargest(1, "rank")):
@@ -187,7 +160,7 @@ def _cost(training: pd.DataFrame, slopes: pd.DataFrame) -> Iterator[Claim]:
         )
         where = f"D = {row['from']:,.0f} to {row['to']:,.0f}"
         statement = "time and memory of a step grow no faster than D"
-        yield Claim(where, statement, _verdict(steepest <= LINEAR), evidence)
+        yield Claim(where, statement, verdict(steepest <= LINEAR), evidence)
 
 
 def _sampler(row: Row, column: str) -> str:
@@ -204,7 +177,7 @@ def _more_within_bound(column: str, ozaki: Row, langevin: Row) -> Verdict:
     decides nothing: a smaller step might have done better.
     """
     if ozaki["sound"] and langevin["sound"]:
-        return _verdict(ozaki[column] > langevin[column])
+        return verdict(ozaki[column] > langevin[column])
     if ozaki["sound"] and not langevin["tuning_within_bound"]:
         return "holds"
     if langevin["sound"] and not ozaki["tuning_within_bound"]:
@@ -216,8 +189,8 @@ def _more(where: str, what: str, column: str, ozaki: Row, langevin: Row) -> Iter
     """Yield the claim that Ozaki, tuned alike, has more of something within the bias bound."""
     statement = f"tuned alike, Ozaki has the higher {what} within the bias bound"
     evidence = f"{_sampler(ozaki, column)}; {_sampler(langevin, column)}"
-    verdict = _more_within_bound(column, ozaki, langevin)
-    yield Claim(where, statement, verdict, evidence, column == "ess_bulk")
+    judged = _more_within_bound(column, ozaki, langevin)
+    yield Claim(where, statement, judged, evidence, column == "ess_bulk")
 
 
 def _mixing(mixing: pd.DataFrame) -> Iterator[Claim]:
@@ -234,8 +207,8 @@ def _mixing(mixing: pd.DataFrame) -> Iterator[Claim]:
         else:
             statement = "Ozaki has the higher ESS (nice) at the paper's steps"
             evidence = f"{_sampler(ozaki, 'ess_nice')}; {_sampler(langevin, 'ess_nice')}"
-            verdict = _verdict(ozaki["ess_nice"] > langevin["ess_nice"])
-            yield Claim(where, statement, verdict, evidence, True)
+            judged = verdict(ozaki["ess_nice"] > langevin["ess_nice"])
+            yield Claim(where, statement, judged, evidence, True)
 
 
 def _bias(mixing: pd.DataFrame, bound: float) -> Iterator[Claim]:
@@ -250,34 +223,7 @@ def _bias(mixing: pd.DataFrame, bound: float) -> Iterator[Claim]:
         ]
         largest = f"largest distance {cells.number(float(group['distance'].max()), 2)}"
         statement = f"draws stay within a Kolmogorov distance of {bound:g} of exact ones"
-        yield Claim(where, statement, _verdict(not beyond), "; ".join(beyond) or largest)
-
-
-def _uncertainty(numbers: dict[str, float]) -> Iterator[Claim]:
-    """Yield what the calibration says about the predicted covariance."""
-    where = "denoiser"
-    if {"edge_variance", "background_variance"} <= set(numbers):
-        edge, rest = numbers["edge_variance"], numbers["background_variance"]
-        evidence = f"{cells.number(edge)} against {cells.number(rest)} per pixel"
-        statement = "the predicted variance is larger next to edges than elsewhere"
-        yield Claim(where, statement, _verdict(edge > rest), evidence, True)
-    if "correlation" in numbers:
-        statement = f"predicted variance and squared error of a pixel correlate above {USEFUL:g}"
-        value = numbers["correlation"]
-        yield Claim(where, statement, _verdict(value > USEFUL), cells.number(value))
-    if {"predicted_variance_per_pixel", "error_per_pixel"} <= set(numbers):
-        predicted, measured = numbers["predicted_variance_per_pixel"], numbers["error_per_pixel"]
-        statement = "predicted variance and measured squared error agree within 20 % on average"
-        holds = abs(predicted / measured - 1) <= CALIBRATED
-        evidence = f"{cells.number(predicted)} against {cells.number(measured)} per pixel"
-        yield Claim(where, statement, _verdict(holds), evidence)
-    if {"nll_low_rank", "nll_diagonal"} <= set(numbers):
-        low_rank, diagonal = numbers["nll_low_rank"], numbers["nll_diagonal"]
-        statement = "the off-diagonal of the covariance makes clean images likelier"
-        evidence = (
-            f"NLL {cells.number(low_rank)}, by its diagonal alone {cells.number(diagonal)} nats"
-        )
-        yield Claim(where, statement, _verdict(low_rank < diagonal), evidence, True)
+        yield Claim(where, statement, verdict(not beyond), "; ".join(beyond) or largest)
 
 
 def claims(results: Results) -> list[Claim]:
@@ -293,5 +239,5 @@ def claims(results: Results) -> list[Claim]:
         *_cost(results.training_cost, results.slopes),
         *_mixing(results.mixing),
         *_bias(results.mixing, results.bias_bound),
-        *_uncertainty(results.calibration),
+        *denoiser_claims(results),
     ]

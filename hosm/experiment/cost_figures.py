@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hosm.experiment.results import groups
+from hosm.experiment.rows import groups
 from hosm.experiment.style import COLOURS, GREY, grid, key, legend, log_axis, styled
 
 __all__ = ["growth_figure", "loss_figure"]

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hosm.experiment import cells
-from hosm.experiment.results import Row, groups, records
+from hosm.experiment.rows import Row, groups, records
 
 __all__ = [
     "growth_table",

@@ -1,127 +1,129 @@
-"""Figures 3 and 4: uncertainty of a denoiser, and whether it is calibrated.
+"""Figure 2: points in the plane, denoised, against the exact posterior of a finite data set.
 
-For clean test images x and noisy ones x_noisy = x + sigma z, the posterior has mean
-m = x_noisy + sigma^2 s1 and covariance C = sigma^4 s2 + sigma^2 I (Meng, Song, Li and Ermon,
-NeurIPS 2021, equations 5 and 13). Beside the predicted variance diag C stands the measured
-squared error (x - m)^2, averaged over several noise draws.
+Clean points x are those of a finite set, x_noisy = x + sigma z with sigma = .15 (Meng, Song, Li
+and Ermon, "Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS 2021,
+section 5.1, figure 2, appendix C.1). A model of s1 and s2 gives the posterior N(m, C) of each
+noisy point; the exact one is known, for x given x_noisy is one of the set's points, with weights
+softmax(-|x_noisy - x_i|^2 / 2 sigma^2) (`hosm.finite_data`). Where the posterior is no Gaussian,
+even N of the exact moments has a coverage of its own, which stands beside the learned one.
 """
 
 import math
+import time
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
-from hosm import uncertainty
-from hosm.experiment.params import UncertaintyParams
+from hosm.calibration import coverage
+from hosm.experiment.datasets import DataSet, prepare
+from hosm.experiment.params import DenoisingParams
+from hosm.experiment.planar import PLANAR
+from hosm.experiment.tasks import TrainingTask, train_here
+from hosm.finite_data import FiniteData
+from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import FixedScale
+from hosm.uncertainty import Posterior, posterior
 
-__all__ = ["calibration", "one_of_each", "pictures"]
+__all__ = ["LEVELS", "exact_posterior", "headline", "study"]
 
-BINS = 10
+LEVELS = (0.5, 0.8, 0.95)
+SHOWN = 2000  # points in the pictures, at most
+CHUNK = 1000  # noisy points whose exact weights are held at once
 
-
-def _isotropic_nll(squared_error: Tensor, variance: float) -> float:
-    """Return the mean negative log-likelihood under N(m, variance I)."""
-    dimension = squared_error.shape[1]
-    quadratic = float(squared_error.sum(1).mean()) / variance
-    return 0.5 * (quadratic + dimension * math.log(2 * math.pi * variance))
+Row = dict[str, Any]
 
 
-def _diagonal_nll(squared_error: Tensor, variance: Tensor) -> float:
-    """Return the mean negative log-likelihood under N(m, diag(variance))."""
-    terms = squared_error / variance + torch.log(2 * math.pi * variance)
-    return 0.5 * float(terms.sum(1).mean())
-
-
-def _edges(images: Tensor, shape: list[int]) -> Tensor:
-    """Return the pixels next to a change of ink: where the Sobel gradient is large."""
-    kernel = torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]])
-    kernels = torch.stack([kernel, kernel.T])[:, None]
-    maps = images.view(-1, 1, *shape[1:])
-    gradient = torch.nn.functional.conv2d(maps, kernels, padding=1).norm(dim=1)
-    return (gradient > 1).view(len(images) * shape[0], -1).view_as(images)
-
-
-def calibration(
-    model: FixedScale,
-    validation: Tensor,
-    test: Tensor,
-    shape: list[int],
-    params: UncertaintyParams,
-) -> tuple[dict[str, float], pd.DataFrame]:
-    """Return how well the predicted variance tells the measured squared error.
+def exact_posterior(data: FiniteData, x_noisy: Tensor, sigma: float) -> tuple[Posterior, Tensor]:
+    """Return N(m, C) of the exact moments, and a draw of the exact posterior, shape (n, D).
 
     Args:
-        model: a trained model at one noise scale.
-        validation: clean images that fit the isotropic baseline's variance, shape (m, D).
-        test: clean images, shape (n, D).
-        shape: channels, height and width of an image.
-        params: noise draws and seed.
+        data: the clean points, in float64.
+        x_noisy: noisy points, shape (n, D), in float64.
+        sigma: standard deviation of the noise.
+    """
+    generator, draws = torch.Generator().manual_seed(0), []
+    for part in x_noisy.split(CHUNK):
+        chosen = torch.multinomial(data.posterior_weights(part, sigma), 1, generator=generator)
+        draws.append(data.points[chosen.squeeze(1)])
+    values, vectors = torch.linalg.eigh(data.posterior_covariance(x_noisy, sigma))
+    least = values[:, :1].clamp_min(1e-12 * sigma**2)
+    factor = vectors * (values - least).clamp_min(0).sqrt().unsqueeze(1)
+    C = DiagonalPlusLowRank(least.expand(values.shape), factor)
+    law = Posterior(data.posterior_mean(x_noisy, sigma), C, values.new_zeros(len(values)))
+    return law, torch.cat(draws)
+
+
+def _trained(data: DataSet, params: DenoisingParams) -> tuple[FixedScale, float]:
+    """Return the trained model, and the seconds that its training took."""
+    begun = time.perf_counter()
+    task = TrainingTask.of(data, params.spec, data.card["shape"], data.card["std"])
+    model: Any = task.build()
+    model.load_state_dict(train_here(task).weights)
+    return model.eval().at(params.sigma), time.perf_counter() - begun
+
+
+def _relative_errors(law: Posterior, exact: Posterior, sigma: float) -> dict[str, Tensor]:
+    """Return |m - m*| / sigma and |C - C*| / |C*| (Frobenius) at each noisy point, shape (n,)."""
+    truth = exact.covariance.to_dense()
+    error = law.covariance.to_dense().double() - truth
+    ratio = torch.linalg.matrix_norm(error) / torch.linalg.matrix_norm(truth)
+    return {"mean_error": (law.mean - exact.mean).norm(dim=1) / sigma, "covariance_error": ratio}
+
+
+def _row(name: str, law: Posterior, exact: Posterior, x: Tensor, sigma: float) -> Row:
+    """Return what is known of one data set: errors with standard errors, coverage, clipping."""
+    row: Row = {"dataset": name, "sigma": sigma, "points": len(x)}
+    for measure, values in _relative_errors(law, exact, sigma).items():
+        row[measure] = float(values.mean())
+        row[f"{measure}_standard_error"] = float(values.std() / math.sqrt(len(values)))
+    found = coverage(law, x, LEVELS), coverage(exact, x.double(), LEVELS)
+    for level, learned, ideal in zip(LEVELS, *map(Tensor.tolist, found), strict=True):
+        row |= {f"coverage_{level:g}": learned, f"exact_coverage_{level:g}": ideal}
+    return {**row, "clipped_share": float(law.clipped_share.mean())}
+
+
+def study(name: str, params: DenoisingParams) -> tuple[Row, dict[str, Tensor]]:
+    """Train a model on one set of points and judge its posterior at noisy test points.
+
+    Args:
+        name: of the points, one of `planar.PLANAR`.
+        params: sizes, the model and seeds.
 
     Returns:
-        Numbers, and a table of predicted against measured variance in bins of the prediction.
+        The row of the table, and points for the picture by the names of its columns, (n, 2).
+
+    Raises:
+        ValueError: the points are not of the plane.
     """
-    generator, sigma = torch.Generator().manual_seed(params.seed), model.sigma
-    held_out = validation + sigma * torch.randn(validation.shape, generator=generator)
-    fitted = uncertainty.posterior(model, held_out, sigma)
-    isotropic = float((validation - fitted.mean).square().mean())
-    errors, variances, likelihoods = [], [], []
-    for _ in range(params.draws):
-        noisy = test + sigma * torch.randn(test.shape, generator=generator)
-        posterior = uncertainty.posterior(model, noisy, sigma)
-        errors.append((test - posterior.mean).square())
-        variances.append(posterior.variance)
-        likelihoods.append(-float(posterior.log_prob(test).mean()))
-    error, variance = torch.stack(errors), torch.stack(variances)
-    pair = torch.stack([variance.mean(0).flatten(), error.mean(0).flatten()])
-    edges = _edges(test, shape)
-    numbers = {
-        "error_per_pixel": float(error.mean()),
-        "predicted_variance_per_pixel": float(variance.mean()),
-        "correlation": float(torch.corrcoef(pair)[0, 1]),
-        "nll_low_rank": sum(likelihoods) / len(likelihoods),
-        "nll_diagonal": _diagonal_nll(error.flatten(0, 1), variance.flatten(0, 1)),
-        "nll_isotropic": _isotropic_nll(error.flatten(0, 1), isotropic),
-        "edge_variance": float(variance.mean(0)[edges].mean()),
-        "background_variance": float(variance.mean(0)[~edges].mean()),
-    }
-    bins = uncertainty.reliability(variance.flatten(), error.flatten(), BINS)
-    return numbers, pd.DataFrame({name: part.numpy() for name, part in bins._asdict().items()})
-
-
-def pictures(model: FixedScale, test: Tensor, params: UncertaintyParams) -> dict[str, Any]:
-    """Return arrays for the figures: images, noisy ones, means, variances, errors, directions.
-
-    Args:
-        model: a trained model at one noise scale.
-        test: clean images to show, shape (n, D).
-        params: how many directions and noise draws, and the seed.
-    """
-    generator, sigma = torch.Generator().manual_seed(params.seed + 1), model.sigma
-    noisy = test + sigma * torch.randn(test.shape, generator=generator)
-    posterior = uncertainty.posterior(model, noisy, sigma)
-    values, directions = uncertainty.leading_directions(posterior.covariance, params.directions)
-    squared = torch.zeros_like(test)
-    for _ in range(params.draws):
-        other = test + sigma * torch.randn(test.shape, generator=generator)
-        squared += (test - uncertainty.posterior(model, other, sigma).mean).square()
+    if name not in PLANAR:
+        raise ValueError(f"denoising.datasets names {name!r}; legal: {', '.join(PLANAR)}")
+    test_points, sigma = params.test_points, params.sigma
+    data = prepare(
+        name,
+        train_points=params.train_points,
+        validation_points=test_points,
+        test_points=test_points,
+        seed=params.seed,
+    )
+    model, seconds = _trained(data, params)
+    generator, x = torch.Generator().manual_seed(params.seed + 1), torch.as_tensor(data.test)
+    x_noisy = x + sigma * torch.randn(x.shape, generator=generator)
+    law = posterior(model, x_noisy, sigma)
+    finite = FiniteData(torch.as_tensor(data.train).double())
+    exact, draw = exact_posterior(finite, x_noisy.double(), sigma)
     arrays = {
-        "clean": test,
-        "noisy": noisy,
-        "mean": posterior.mean,
-        "variance": posterior.variance,
-        "squared_error": squared / params.draws,
-        "eigenvalues": values,
-        "directions": directions,
+        "clean x": x,
+        "noisy x~": x_noisy,
+        "mean m": law.mean,
+        "draws of N(m, C)": law.sample(1, generator)[0],
+        "exact posterior": draw.float(),
     }
-    return {name: value.detach().numpy() for name, value in arrays.items()}
+    row = {**_row(name, law, exact, x, sigma), "seconds": seconds}
+    return row, {key: points[:SHOWN] for key, points in arrays.items()}
 
 
-def one_of_each(labels: np.ndarray, count: int) -> list[int]:
-    """Return indices of the first image of each class in turn, then of the second, and so on."""
-    order = np.argsort(labels, kind="stable")
-    nth = np.concatenate([np.arange(size) for size in np.bincount(labels) if size])
-    return [int(i) for i in order[np.argsort(nth, kind="stable")][:count]]
+def headline(rows: list[Row]) -> dict[str, float]:
+    """Return the errors of mean and covariance of each data set."""
+    measures = ("mean_error", "covariance_error")
+    return {f"{row['dataset']}.{name}": row[name] for row in rows for name in measures}

@@ -13,17 +13,15 @@ from matplotlib.figure import Figure
 
 from hosm.experiment import cells, pictures, sampling_figures
 from hosm.experiment.cost_figures import growth_figure, loss_figure
+from hosm.experiment.denoiser_figures import (
+    calibration_figure,
+    explained_figure,
+    plane_figure,
+)
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.reduction_figures import reduction_figure
-from hosm.experiment.results import (
-    Results,
-    Row,
-    groups,
-    is_exact,
-    is_reference,
-    method_order,
-    records,
-)
+from hosm.experiment.results import Denoiser, Results
+from hosm.experiment.rows import Row, groups, is_exact, is_reference, method_order, records
 from hosm.experiment.style import (
     BLUE,
     COLOURS,
@@ -42,7 +40,6 @@ from hosm.experiment.target_figures import targets_figure
 
 __all__ = [
     "accuracy_figure",
-    "reliability_figure",
     "save_figure",
     "speed_figure",
     "training_figure",
@@ -172,31 +169,6 @@ def speed_figure(speed: pd.DataFrame) -> Figure:
 
 
 @styled
-def reliability_figure(reliability: pd.DataFrame) -> Figure:
-    """Draw measured squared error against predicted variance, in bins of the prediction.
-
-    Args:
-        reliability: a row for each bin.
-    """
-    figure, axes = grid(1, 1, 3.8)
-    ax, predicted, observed = axes[0][0], reliability["predicted"], reliability["observed"]
-    error = 2 * reliability["standard_error"]
-    ax.errorbar(predicted, observed, yerr=error, fmt="o", color=BLUE, capsize=2)
-    ends = [min(predicted.min(), observed.min()), max(predicted.max(), observed.max())]
-    ax.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.2)
-    log_axis(ax, "x")
-    log_axis(ax, "y")
-    ax.set_xlabel("predicted variance, mean of a bin (pixel²)")
-    ax.set_ylabel("measured squared error (pixel²)")
-    gap = observed / predicted
-    found = f"{cells.number(gap.min())} to {cells.number(gap.max())}"
-    ax.set_title(f"Measured over predicted, bin by bin: {found}")
-    line = key("", GREY, "perfect calibration", linestyle="--")
-    legend(figure, [key("o", BLUE, "ours, ± 2 s.e."), line])
-    return figure
-
-
-@styled
 def training_figure(training: dict[str, pd.DataFrame]) -> Figure:
     """Draw the losses of each model against optimiser steps.
 
@@ -218,6 +190,19 @@ def training_figure(training: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
+def _denoiser_drawings(name: str, found: Denoiser) -> dict[str, Callable[[], Figure]]:
+    """Return what draws the figures of one set of images, by their names."""
+    images, shape = found.pictures, found.card["shape"]
+    sigmas = list(found.numbers.loc[found.numbers["model"] == "range", "sigma"])
+    return {
+        f"variance-{name}": lambda: pictures.variance_figure(images, shape, sigmas),
+        f"calibration-{name}": lambda: calibration_figure(found.reliability),
+        f"directions-{name}": lambda: pictures.directions_figure(images, shape),
+        f"traversals-{name}": lambda: pictures.traversals_figure(images, shape),
+        f"explained-{name}": lambda: explained_figure(found.directions),
+    }
+
+
 def write_all(results: Results, folder: Path) -> dict[str, Path]:
     """Draw every figure into a folder.
 
@@ -228,7 +213,6 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
     Returns:
         The files by the figures' names.
     """
-    images, shape = results.pictures, results.card["shape"]
     bound, sampling = results.bias_bound, sampling_figures
     drawings: dict[str, Callable[[], Figure]] = {
         "accuracy": lambda: accuracy_figure(results.accuracy),
@@ -241,11 +225,11 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
         "tuning": lambda: sampling.tuning_figure(results.tuning, bound),
         "curves": lambda: sampling.curves_figure(results.curves, bound),
         "draws": lambda: sampling.draws_figure(results.draws),
-        "denoising": lambda: pictures.denoising_figure(images, shape),
-        "directions": lambda: pictures.directions_figure(images, shape),
-        "reliability": lambda: reliability_figure(results.reliability),
+        "plane": lambda: plane_figure(results.points, results.planar),
         "training": lambda: training_figure(results.training),
     }
+    for name, found in results.denoisers.items():
+        drawings |= _denoiser_drawings(name, found)
     paths = {name: folder / f"{name}.png" for name in drawings}
     for name, draw in drawings.items():
         save_figure(draw(), paths[name])

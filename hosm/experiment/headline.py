@@ -7,7 +7,8 @@ import pandas as pd
 
 from hosm.experiment import cells, cost_tables
 from hosm.experiment.ratios import speed_ratios
-from hosm.experiment.results import BASELINE, Results, Row, groups, records
+from hosm.experiment.results import Results
+from hosm.experiment.rows import BASELINE, Row, groups, records
 
 __all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
 
@@ -18,6 +19,7 @@ COLUMNS = ("Measured", "By", "Paper", "Ours ± s.e.")
 
 PAPER_SIGMA = 0.05  # the middle one of table 1
 PAPER_RANK = 20  # stands in both columns of table 2, and needs no more than D = 100
+SHOWN_SIGMA = 0.5  # of the likelihoods
 PAPER_OBJECTIVE = "s2, moment"
 
 
@@ -139,19 +141,35 @@ def _mixing_lines(mixing: pd.DataFrame, bound: float) -> Iterator[Line]:
             yield f"{measure}, {where}", f"Langevin / Ozaki, {how}", published, ours
 
 
+def _denoiser_lines(results: Results) -> Iterator[Line]:
+    """Yield errors in the plane, and likelihoods, correlation and directions of the images."""
+    errors = {row["dataset"]: row["covariance_error"] for row in records(results.planar)}
+    where = "error of the posterior covariance, " + " / ".join(errors)
+    values = " / ".join(f"{100 * error:.1f} %" for error in errors.values())
+    yield where, "s2, jacobian, against the exact posterior", cells.DASH, values
+    for name, found in results.denoisers.items():
+        whole = found.numbers[found.numbers["model"] == "range"]
+        rows = records(whole)
+        row = min(rows, key=lambda each: abs(each["sigma"] - SHOWN_SIGMA))
+        parts = ("nll_low_rank", "nll_diagonal", "nll_isotropic")
+        values = " / ".join(cells.number(row[part], 4) for part in parts)
+        where = f"NLL of clean images, nats, {name}, σ = {row['sigma']:g}"
+        yield where, "C / its diagonal / one variance", cells.DASH, values
+        values = " / ".join(cells.number(each["correlation"], 2) for each in rows)
+        where = f"correlation of variance and squared error, {name}"
+        scales = " / ".join(f"{each['sigma']:g}" for each in rows)
+        yield where, f"one model, σ = {scales}", cells.DASH, values
+
+
 def headline(results: Results) -> list[Line]:
     """Return the numbers to show first: what was measured, by what, the paper's, ours.
 
     Errors are those of the whole of table 1, the rest those of this run.
     """
-    numbers = results.calibration
     lines = [*_accuracy_lines(results.whole.accuracy), *_speed_lines(results.speed)]
     lines += _cost_lines(results)
     lines += _mixing_lines(results.mixing, results.bias_bound)
-    if "correlation" in numbers:
-        what, how = "correlation over pixels", "predicted variance, measured squared error"
-        lines.append((what, how, cells.DASH, cells.number(numbers["correlation"])))
-    return lines
+    return [*lines, *_denoiser_lines(results)]
 
 
 def headline_table(results: Results) -> pd.DataFrame:

@@ -19,20 +19,33 @@ from torch import Tensor, nn
 
 from hosm import __version__
 from hosm.experiment.params import Backbone, ModelParams, check_rank
-from hosm.networks import MLP, parameter_count
+from hosm.networks import MLP, ConditionalMLP, parameter_count
 from hosm.scores import ScoreModel, outputs_per_coordinate
 
 __all__ = ["build_backbone", "build_heads", "build_model", "load_model", "save_model"]
 
 
-def build_backbone(spec: Backbone, shape: Sequence[int], outputs: int, width: int) -> nn.Module:
-    """Build one backbone for samples of a shape: (D,) or (channels, height, width)."""
+def build_backbone(
+    spec: Backbone, shape: Sequence[int], outputs: int, width: int, conditional: bool = False
+) -> nn.Module:
+    """Build one backbone for samples of a shape: (D,) or (channels, height, width).
+
+    Args:
+        spec: its settings.
+        shape: of a sample.
+        outputs: numbers for each coordinate.
+        width: units of an MLP's hidden layers.
+        conditional: whether it is told the noise scale.
+    """
+    if spec.kind == "mlp" and conditional:
+        return ConditionalMLP(math.prod(shape), outputs, width, spec.depth)
     if spec.kind == "mlp":
-        return MLP(math.prod(shape), outputs, width, spec.depth, skip=spec.skip)
+        options: dict[str, Any] = {"frequencies": spec.frequencies, "bandwidth": spec.bandwidth}
+        return MLP(math.prod(shape), outputs, width, spec.depth, skip=spec.skip, **options)
     if len(shape) != 3:
         raise ValueError(f"a unet needs samples (channels, height, width), got {tuple(shape)}")
     unet = importlib.import_module("hosm.unet")  # its library takes seconds to import
-    return unet.UNet(tuple(shape), outputs, spec.channels)
+    return unet.UNet(tuple(shape), outputs, spec.channels, conditional=conditional)
 
 
 def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> ScoreModel:
@@ -51,17 +64,18 @@ def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> Sco
     torch.manual_seed(spec.seed)
     extra = 0 if spec.first_order else outputs_per_coordinate(spec.rank)
     shared = spec.backbone.shared or spec.first_order
-    trunk = build_backbone(spec.backbone, shape, 1 + (extra if shared else 0), spec.backbone.width)
-    width = spec.backbone.second_width or spec.backbone.width
+    ranged, width = isinstance(spec.sigma, tuple), spec.backbone.width
+    trunk = build_backbone(spec.backbone, shape, 1 + (extra if shared else 0), width, ranged)
+    width = spec.backbone.second_width or width
     plain = spec.backbone.model_copy(update={"skip": False})  # the skip is of s1
-    second = None if shared else build_backbone(plain, shape, extra, width)
+    second = None if shared else build_backbone(plain, shape, extra, width, ranged)
     torch.set_rng_state(state)
     return ScoreModel(
         trunk,
         second,
         sigma=spec.sigma,
         rank=spec.rank,
-        parametrisation="denoiser" if spec.psd else "score",
+        parametrisation=spec.parametrisation,
         psd=spec.psd,
         data_std=data_std,
         autocast=spec.backbone.autocast,
@@ -97,8 +111,7 @@ def build_heads(
         models[str(rank)] = model = build_model(own, shape, data_std)
         model.trunk = trunk.trunk
         if apart.kind == "mlp" and apart.second_width in (0, apart.width):
-            hidden = trunk.trunk.layers[:-1].state_dict()  # type: ignore[index, union-attr]
-            model.second.layers[:-1].load_state_dict(hidden)  # type: ignore[index, union-attr]
+            model.second.begin_as(trunk.trunk)  # type: ignore[operator, union-attr]
     return nn.ModuleDict(models)
 
 

@@ -97,22 +97,43 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "Scatter plots in a grid: a row for each target; exact draws first, then Langevin and "
         "Ozaki with exact and with learned scores.",
     ),
-    "denoising": (
-        "Test images: clean, noisy, the posterior mean, the predicted variance of each pixel, and "
-        "the squared error measured over several noise draws. The last two share one scale, which "
-        "ends at the 99.5th percentile.",
-        "Rows of digits: clean, noisy and denoised in grey; predicted variance and measured "
-        "squared error in colour, both brightest along the strokes where they are large.",
+    "plane": (
+        "Points in the plane at σ = 0.15. From left to right: clean, noisy, the mean of the "
+        "posterior alone, a draw of N(m, C) for each noisy point, and a draw of the exact "
+        "posterior of the finite set. The mean alone thins the shapes out; draws restore them.",
+        "Scatter plots in a grid, a row for each set of points: the draws of N(m, C) look like "
+        "the clean points and like the exact posterior, the means are contracted.",
+    ),
+    "variance": (
+        "Test images under noise of each scale: noisy, posterior mean, predicted variance of each "
+        "pixel, squared error. The last two are averaged over the same noise draws and share one "
+        "scale in each line, which ends at the 99.5th percentile.",
+        "A line of images for each noise scale; predicted variance and measured squared error in "
+        "colour, both brightest along the strokes, and wider as the noise grows.",
+    ),
+    "calibration": (
+        "Measured squared error against the predicted variance, once scaled by one number fitted "
+        "on validation images; pixels in tenths by their prediction. Standard errors treat pixels "
+        "as independent, so they are lower bounds.",
+        "Two charts: error against variance along the diagonal over four decades, and their ratio "
+        "by tenth with a grey band of 15 percent around one.",
     ),
     "directions": (
-        "Leading eigenvectors of the predicted posterior covariance, numbered by eigenvalue. Red "
-        "and blue are opposite signs; each picture has its own scale.",
-        "Rows of pictures: a noisy digit, the clean one, then eigenvectors of its covariance.",
+        "Eigenvectors 1 to 19, 30, 80 and 200 of the predicted covariance of two noisy images. "
+        "Red and blue are opposite signs; each picture has its own colour scale.",
+        "Grids of pictures: the first eigenvectors are smooth strokes along the digit's edges; "
+        "beyond the rank of s2 they are single pixels.",
     ),
-    "reliability": (
-        "Measured squared error against predicted variance, pixels in bins of equal count. "
-        "Standard errors treat pixels as independent, so they are lower bounds.",
-        "Scatter plot on logarithmic axes with a dashed diagonal of perfect calibration.",
+    "traversals": (
+        "Steps of up to two standard deviations from the mean along the first three directions.",
+        "Rows of digits: clean, noisy, then five images along each direction, whose strokes "
+        "thicken, shift, open or close.",
+    ),
+    "explained": (
+        "Share of the squared error of test images within the span of the first k directions, and "
+        "the median time to find ten of them for an image.",
+        "A line chart of the share against k: the directions of s2 lie close to those of subspace "
+        "iteration, principal components of residuals far below.",
     ),
     "training": (
         "Losses against optimiser steps. Both omit constants, so their level means nothing; their "
@@ -149,7 +170,7 @@ def _parts(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _picture(name: str, path: Path) -> dict[str, str]:
-    caption, alt = FIGURES[name]
+    caption, alt = FIGURES[name.partition("-")[0]]  # the rest names the images
     content = base64.b64encode(path.read_bytes()).decode()
     return {"src": f"data:image/png;base64,{content}", "caption": caption, "alt": alt}
 
@@ -167,7 +188,7 @@ def page_context(
     judged = claims(results)
     return {
         "facts": facts,
-        "sigma": results.card.get("settings", {}).get("sigma"),
+        "denoisers": list(results.denoisers),
         "bias_bound": results.bias_bound,
         "whole": results.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},

@@ -14,29 +14,30 @@ from pydantic import ValidationError
 from hosm.experiment.sections import (
     CELL,
     AccuracyParams,
-    Backbone,
     ClusterParams,
-    Frozen,
+    DenoisingParams,
     MixingParams,
-    ModelParams,
     PrepareParams,
     ReductionParams,
+    ScalesParams,
     ScalingParams,
-    SettingsError,
     SpeedParams,
     SweepParams,
     UncertaintyParams,
 )
+from hosm.experiment.specs import Backbone, Frozen, ModelParams, SettingsError
 
 __all__ = [
     "CELL",
     "AccuracyParams",
     "Backbone",
     "ClusterParams",
+    "DenoisingParams",
     "MixingParams",
     "ModelParams",
     "Params",
     "ReductionParams",
+    "ScalesParams",
     "ScalingParams",
     "SettingsError",
     "SpeedParams",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 Profile = Literal["smoke", "laptop", "paper"]
+BRANCHES = ("constrained-", "tuple[")  # how pydantic names the branches of a union
 PROFILES = ("smoke", "laptop", "paper")
 
 
@@ -63,6 +65,9 @@ class Params(Frozen):
     speed: SpeedParams
     scaling: ScalingParams
     mixing: MixingParams
+    denoising: DenoisingParams
+    images: tuple[str, ...]
+    scales: ScalesParams
     uncertainty: UncertaintyParams
 
     def trained(self, name: str) -> ModelParams:
@@ -121,7 +126,8 @@ def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> st
     `model` is what was to be made, from what stands at `where` in the file.
     """
     first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-    name = where + ".".join(map(str, first["loc"]))
+    place = [str(part) for part in first["loc"] if not str(part).startswith(BRANCHES)]
+    name = where + ".".join(place)
     if first["type"] == "extra_forbidden":
         return f"params.yaml: unknown key {name}; legal: {_legal_keys(model, first['loc'])}"
     if first["type"] == "missing":
@@ -156,6 +162,15 @@ def load_params(path: Path) -> Params:
         except ValidationError as error:
             where = f"sweep.{cell['dataset']}."
             raise SettingsError(_explain(error, ModelParams, where)) from error
+    try:
+        _ = params.denoising.spec
+    except ValidationError as error:
+        raise SettingsError(_explain(error, ModelParams, "denoising.model.")) from error
+    for name in params.images:
+        try:
+            params.scales.models(params.trained(name))
+        except ValidationError as error:
+            raise SettingsError(_explain(error, ModelParams, "scales.unconstrained.")) from error
     return params
 
 

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from hosm.experiment.results import Row, groups, records
+from hosm.experiment.rows import Row, groups, records
 
 __all__ = ["speed_ratios"]
 

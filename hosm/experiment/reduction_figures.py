@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment import cells
-from hosm.experiment.results import groups
+from hosm.experiment.rows import groups
 from hosm.experiment.style import BLUE, GREY, ORANGE, grid, key, legend, styled
 
 __all__ = ["reduction_figure"]

@@ -15,29 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hosm.experiment.params import load_params
+from hosm.experiment.rows import radial_distance, records
 
-__all__ = [
-    "BASELINE",
-    "Results",
-    "Row",
-    "Whole",
-    "groups",
-    "is_exact",
-    "is_reference",
-    "load_results",
-    "lowest",
-    "margin",
-    "method_order",
-    "radial_distance",
-    "records",
-]
+__all__ = ["Denoiser", "Results", "Whole", "load_results"]
 
 Arrays = dict[str, NDArray[Any]]
-Row = dict[str, Any]
 
-BASELINE = "autodiff, DSM-VR"
-ORDER = ("autodiff, DSM", BASELINE, "autodiff", "Hutchinson", "s2", "floor", "constant")
-OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
 LEARNING = "dataset regime sigma target rank seed step seconds error"
@@ -46,7 +29,6 @@ TABLE1 = (
     "dataset regime sigma method rank mean seeds standard_error seconds steps paper "
     "paper_deviation"
 )
-ROUNDING = 1e-3  # an error that float32 leaves of zero, summed over entries
 FRAMES = {  # field of Results -> file, and the columns that a report needs
     "trials": ("sweep/trials.csv", "dataset regime sigma target rank seed s1_error seconds steps"),
     "learning": ("accuracy/curves.csv", LEARNING),
@@ -79,10 +61,42 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
     ),
     "tuning": ("mixing/tuning.csv", "target scores method step_size ess_bulk kolmogorov"),
     "curves": ("mixing/curves.csv", "target scores method iterations kolmogorov"),
-    "reliability": ("uncertainty/reliability.csv", "predicted observed standard_error entries"),
+    "planar": (
+        "denoising/posteriors.csv",
+        "dataset sigma points mean_error mean_error_standard_error covariance_error "
+        "covariance_error_standard_error coverage_0.5 coverage_0.8 coverage_0.95 "
+        "exact_coverage_0.5 exact_coverage_0.8 exact_coverage_0.95 seconds",
+    ),
+}
+DENOISER = {  # field of Denoiser -> file below its folder, and the columns that a report needs
+    "numbers": (
+        "numbers.csv",
+        "model sigma draws images error_per_pixel predicted_variance_per_pixel correlation "
+        "edge_variance background_variance scale nll_low_rank nll_diagonal nll_isotropic "
+        "nll_scaled coverage_0.5 coverage_0.8 coverage_0.95 least_variance clipped_share",
+    ),
+    "reliability": (
+        "reliability.csv",
+        "model sigma bin predicted observed standard_error entries scale",
+    ),
+    "directions": ("directions.csv", "method k share seconds images sigma iterations"),
 }
 TRAINING = "step train_dsm train_second validation_dsm validation_second"
-PICTURES = "clean noisy mean variance squared_error eigenvalues directions"
+PICTURES = "clean noisy mean which eigenvalues directions trace"
+
+
+@dataclass(frozen=True, eq=False)
+class Denoiser:
+    """What is known of the denoiser of one set of images: see `calibration`, `directions`.
+
+    `pictures` holds images, shape (n, D), directions, (n, D, k), and maps at each noise scale.
+    """
+
+    numbers: pd.DataFrame
+    reliability: pd.DataFrame
+    directions: pd.DataFrame
+    pictures: Arrays
+    card: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +113,8 @@ class Whole:
 class Results:
     """Everything that a report shows, as the stages measured it.
 
-    `draws` maps 'target|scores|method' to points, shape (n, 2). `pictures` holds images, shape
-    (n, D), and directions, shape (n, D, k). `training` maps a model to its losses, and
+    `draws` maps 'target|scores|method' to points, shape (n, 2), `points` 'dataset|column' of
+    figure 2. `denoisers` are by their images, `training` maps a model to its losses, and
     `bias_bound` is the largest Kolmogorov distance that the tuning of step sizes accepts.
     """
 
@@ -122,10 +136,9 @@ class Results:
     tuning: pd.DataFrame
     curves: pd.DataFrame
     draws: Arrays
-    reliability: pd.DataFrame
-    calibration: dict[str, float]
-    pictures: Arrays
-    card: dict[str, Any]
+    planar: pd.DataFrame
+    points: Arrays
+    denoisers: dict[str, Denoiser]
     training: dict[str, pd.DataFrame]
     bias_bound: float
 
@@ -170,25 +183,6 @@ def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([accuracy[~known], references[accuracy.columns]], ignore_index=True)
 
 
-def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
-    """Return the Kolmogorov distance of |x - mean| of draws to that of exact draws; 1 if NaN.
-
-    Coordinates alone cannot tell a ring of modes from a blob of the same width; this can.
-
-    Args:
-        draws: shape (n, D).
-        exact: shape (m, D).
-    """
-    if not np.isfinite(draws).all():
-        return 1.0
-    first, second = (
-        np.sort(np.linalg.norm(points - exact.mean(0), axis=1)) for points in (draws, exact)
-    )
-    grid = np.concatenate([first, second])
-    shares = [np.searchsorted(part, grid, side="right") / len(part) for part in (first, second)]
-    return float(np.abs(shares[0] - shares[1]).max())
-
-
 def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFrame:
     """Add the distance of the radius, where draws were kept, and judge the larger distance."""
     radial = []
@@ -210,6 +204,12 @@ def _whole(folder: Path) -> Whole:
     return Whole(accuracy, learning, cost, card)
 
 
+def _denoiser(folder: Path) -> Denoiser:
+    frames = {name: _frame(folder / file, columns) for name, (file, columns) in DENOISER.items()}
+    pictures = _arrays(folder / "pictures.npz", PICTURES)
+    return Denoiser(**frames, pictures=pictures, card=_json(folder / "card.json", "shape"))
+
+
 def load_results(root: Path) -> Results:
     """Read what the stages wrote.
 
@@ -229,7 +229,8 @@ def load_results(root: Path) -> Results:
         field: _frame(folder / file, names) for field, (file, names) in FRAMES.items()
     }
     draws = _arrays(folder / "mixing" / "samples.npz")
-    bound = load_params(root / "params.yaml").mixing.bias_bound
+    params = load_params(root / "params.yaml")
+    bound = params.mixing.bias_bound
     frames["mixing"] = _with_radius(frames["mixing"], draws, bound)
     frames["accuracy"] = _with_references(frames["accuracy"])
     losses = sorted((folder / "training").glob("*.csv"))
@@ -239,59 +240,8 @@ def load_results(root: Path) -> Results:
         **frames,
         whole=_whole(root / "reports" / "whole"),
         draws=draws,
-        calibration=_json(folder / "uncertainty" / "numbers.json"),
-        pictures=_arrays(folder / "uncertainty" / "pictures.npz", PICTURES),
-        card=_json(folder / "uncertainty" / "card.json", "shape"),
+        points=_arrays(folder / "denoising" / "points.npz"),
+        denoisers={name: _denoiser(folder / "uncertainty" / name) for name in params.images},
         training={path.stem: _frame(path, TRAINING) for path in losses},
         bias_bound=bound,
     )
-
-
-def records(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a frame as dictionaries."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def groups(frame: pd.DataFrame, *by: str) -> list[tuple[Any, pd.DataFrame]]:
-    """Return the parts of a frame by the values of some columns, in order of appearance."""
-    return list(frame.groupby(list(by) if len(by) > 1 else by[0], sort=False))
-
-
-def is_reference(row: Row) -> bool:
-    """Say whether a row of table 1 is a reference (floor, constant) and no estimate."""
-    return str(row["method"]).startswith(("floor", "constant"))
-
-
-def method_order(row: Row) -> tuple[Any, ...]:
-    """Return where a row of table 1 stands: baselines, estimates, references."""
-    method = str(row["method"])
-    place = next(i for i, start in enumerate((*ORDER, "")) if method.startswith(start))
-    if method in ORDER:
-        place = ORDER.index(method)
-    objective = [i for i, name in enumerate(OBJECTIVES) if name in method]
-    return place, objective, 0 if math.isnan(row["rank"]) else row["rank"]
-
-
-def is_exact(row: Row) -> bool:
-    """Say whether an error is zero up to rounding: a constant Hessian is, for a Gaussian law."""
-    return bool(row["mean"] < ROUNDING)
-
-
-def lowest(cell: list[Row]) -> list[bool]:
-    """Mark the estimate with the lowest error, and those within two of its standard errors.
-
-    Args:
-        cell: rows of table 1 of one data set, regime and sigma.
-    """
-    estimates = [row for row in cell if not is_reference(row) and math.isfinite(row["mean"])]
-    if not estimates:
-        return [False] * len(cell)
-    best = min(estimates, key=lambda row: row["mean"])
-    error = 0.0 if math.isnan(best["standard_error"]) else best["standard_error"]
-    return [row in estimates and row["mean"] - best["mean"] <= 2 * error for row in cell]
-
-
-def margin(first: Row, second: Row) -> float:
-    """Return two standard errors of the difference of two rows of table 1."""
-    errors = [row["standard_error"] for row in (first, second)]
-    return 2 * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))

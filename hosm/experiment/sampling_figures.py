@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from hosm.experiment import cells
-from hosm.experiment.results import Row, groups, radial_distance, records
+from hosm.experiment.rows import Row, groups, radial_distance, records
 from hosm.experiment.style import BLUE, GREY, ORANGE, grid, key, legend, log_axis, styled
 
 __all__ = ["curves_figure", "draws_figure", "tuning_figure"]

@@ -2,45 +2,30 @@
 
 import os
 from itertools import product
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from hosm.experiment.specs import Count, Frozen, ModelParams, Positive, Regime
 
 __all__ = [
     "CELL",
     "AccuracyParams",
-    "Backbone",
     "ClusterParams",
-    "Frozen",
+    "DenoisingParams",
     "MixingParams",
-    "ModelParams",
     "PrepareParams",
     "ReductionParams",
+    "ScalesParams",
     "ScalingParams",
-    "SettingsError",
     "SpeedParams",
     "SweepParams",
     "UncertaintyParams",
 ]
 
-Regime = Literal["streaming", "finite"]
-TargetName = Literal["jacobian", "residual", "moment", "dsm", "dsm-vr"]
-
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
 SecondOrder = Literal["jacobian", "residual", "moment"]
 KINDS = ("first", "finite", "jacobian", "residual", "moment", "dsm", "joint")
 CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
-
-
-class SettingsError(ValueError):
-    """A setting in params.yaml is not legal."""
-
-
-class Frozen(BaseModel):
-    """A section whose keys and values are checked and cannot change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ClusterParams(Frozen):
@@ -73,48 +58,6 @@ class PrepareParams(Frozen):
     validation_points: Count
     test_points: Count
     folder: str
-
-
-class Backbone(Frozen):
-    """The network behind a score model."""
-
-    kind: Literal["mlp", "unet"]
-    shared: bool
-    width: int = Field(default=128, ge=1)
-    second_width: int = Field(default=0, ge=0)
-    depth: int = Field(default=3, ge=2)
-    skip: bool = False
-    channels: tuple[int, int, int] = (16, 32, 32)
-    autocast: bool = False
-
-
-class ModelParams(Frozen):
-    """One model and its training."""
-
-    backbone: Backbone
-    sigma: float = Field(gt=0)
-    rank: int = Field(ge=0)
-    psd: bool = False
-    target: TargetName = "jacobian"
-    variance_reduction: Literal["antithetic", "control", "none"] = "antithetic"
-    gamma: float = Field(default=1.0, ge=0)
-    second_order_share: float = Field(default=1.0, gt=0, le=1)
-    orthogonal_noise: bool = False
-    regime: Regime = "streaming"
-    learning_rate: float = Field(gt=0)
-    weight_decay: float = Field(default=0.0, ge=0)
-    batch_size: int = Field(ge=1)
-    max_steps: int = Field(ge=1)
-    average_width: float = Field(ge=0, le=0.28)  # as hosm.settings
-    clip_norm: float = Field(default=0.0, ge=0)
-    validate_every: int = Field(ge=1)
-    patience: int = Field(default=0, ge=0)
-    seed: int = 0
-
-    @property
-    def first_order(self) -> bool:
-        """Whether the model learns s1 alone."""
-        return self.target in ("dsm", "dsm-vr")
 
 
 class SweepParams(Frozen):
@@ -266,10 +209,54 @@ class MixingParams(Frozen):
     seed: int
 
 
-class UncertaintyParams(Frozen):
-    """Figures 3 and 4: how many digits, noise draws and directions."""
+class DenoisingParams(Frozen):
+    """Figure 2: points in the plane, and the model that denoises them."""
 
-    images: int = Field(ge=1)
+    datasets: tuple[str, ...] = Field(min_length=1)
+    sigma: Positive
+    train_points: Count
+    test_points: int = Field(ge=2)
+    model: dict[str, Any]
+    seed: int
+
+    @property
+    def spec(self) -> ModelParams:
+        """Settings of the model, of which `sigma` and `seed` are those of the section."""
+        return ModelParams(**{**self.model, "sigma": self.sigma, "seed": self.seed})
+
+
+class ScalesParams(Frozen):
+    """Models of one noise scale each, which the model of a range is judged by.
+
+    `unconstrained` is what differs for one more, whose covariance may be negative.
+    """
+
+    sigmas: tuple[Positive, ...] = Field(min_length=1)
+    max_steps: int = Field(ge=1)
+    validate_every: int = Field(ge=1)
+    unconstrained: dict[str, Any]
+
+    def models(self, whole: ModelParams) -> dict[str, ModelParams]:
+        """Return the settings of each model, by the names of their folders.
+
+        Args:
+            whole: of the model of the range.
+        """
+        steps = {"max_steps": self.max_steps, "validate_every": self.validate_every}
+        models = {f"{sigma:g}": whole.at_scale(sigma, **steps) for sigma in self.sigmas}
+        free = {**whole.model_dump(), **steps, **self.unconstrained}
+        return {**models, "unconstrained": ModelParams(**free)}
+
+
+class UncertaintyParams(Frozen):
+    """Figures 3 and 4: how many images, noise draws and directions."""
+
+    shown: int = Field(ge=1)
+    images: int = Field(ge=2)
     draws: int = Field(ge=1)
-    directions: int = Field(ge=1)
+    likelihood_draws: int = Field(ge=1)
+    direction_images: int = Field(ge=1)
+    direction_sigma: Positive
+    iterations: int = Field(ge=1)
+    repeats: int = Field(ge=1)
     seed: int

@@ -10,7 +10,7 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,7 +60,7 @@ def _seconds(work: Work, calls: int, device: torch.device) -> float:
 
 
 def timed_in_turn(
-    works: dict[Key, Work], repeats: int, device: torch.device, shortest: float = SHORTEST
+    works: Mapping[Key, Work], repeats: int, device: torch.device, shortest: float = SHORTEST
 ) -> dict[Key, list[float]]:
     """Return the seconds of each work, `repeats` of them, after two calls to warm up.
 

@@ -20,41 +20,24 @@ from hosm.experiment.accuracy_tables import (
     first_order_table,
     named,
 )
+from hosm.experiment.denoiser_tables import denoiser_tables, posterior_table
 from hosm.experiment.headline import headline_table, readme_block, replace_between_markers
 from hosm.experiment.ratios import speed_ratios
-from hosm.experiment.results import (
-    Results,
-    Row,
-    groups,
-    load_results,
-    records,
-)
+from hosm.experiment.results import Results, load_results
+from hosm.experiment.rows import Row, groups, records
 
 __all__ = [
-    "calibration_table",
     "display_tables",
     "load_results",
     "mixing_table",
     "ratio_table",
     "reduction_table",
     "readme_block",
-    "reliability_table",
     "replace_between_markers",
     "speed_table",
     "write_all",
     "write_table",
 ]
-
-MEASURES = {  # entry of numbers.json -> what it is, and its unit
-    "error_per_pixel": ("squared error per pixel, measured", "pixel²"),
-    "predicted_variance_per_pixel": ("variance per pixel, predicted", "pixel²"),
-    "correlation": ("correlation of the two over pixels and images", cells.DASH),
-    "edge_variance": ("predicted variance, pixels next to an edge", "pixel²"),
-    "background_variance": ("predicted variance, other pixels", "pixel²"),
-    "nll_low_rank": ("negative log-likelihood, C as predicted", "nats per image"),
-    "nll_diagonal": ("negative log-likelihood, diagonal of C alone", "nats per image"),
-    "nll_isotropic": ("negative log-likelihood, one variance for all", "nats per image"),
-}
 
 
 def reduction_table(errors: pd.DataFrame) -> pd.DataFrame:
@@ -183,32 +166,9 @@ def _distance(row: Row) -> str:
     return cells.number(row["kolmogorov"], 2)
 
 
-def calibration_table(calibration: dict[str, float]) -> pd.DataFrame:
-    """Return the numbers behind figures 3 and 4; the paper gives none of them."""
-    named = [(*MEASURES.get(name, (name, "")), value) for name, value in calibration.items()]
-    return pd.DataFrame(
-        [{"Measure": what, "Unit": unit, "Ours": cells.number(v)} for what, unit, v in named]
-    )
-
-
-def reliability_table(reliability: pd.DataFrame) -> pd.DataFrame:
-    """Return predicted variance against measured squared error, bin by bin."""
-    rows = [
-        {
-            "Predicted variance (pixel²)": cells.number(row["predicted"]),
-            "Squared error ± s.e. (pixel²)": cells.plus_minus(
-                row["observed"], row["standard_error"]
-            ),
-            "Measured / predicted": cells.ratio(row["observed"] / row["predicted"]),
-            "Entries": cells.count(row["entries"]),
-        }
-        for row in records(reliability)
-    ]
-    return pd.DataFrame(rows)
-
-
 def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
+    denoisers = [denoiser_tables(*each) for each in results.denoisers.items()]
     return {
         "headline": headline_table(results),
         "table1-accuracy": accuracy_table(results.accuracy),
@@ -227,8 +187,8 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "scaling-workers": cost_tables.workers_table(results.workers),
         "scaling-plan": cost_tables.plan_table(results.plan),
         "table3-mixing": mixing_table(results.mixing, results.bias_bound),
-        "uncertainty": calibration_table(results.calibration),
-        "reliability": reliability_table(results.reliability),
+        "figure2-posteriors": posterior_table(results.planar),
+        **{name: table for tables in denoisers for name, table in tables.items()},
     }
 
 

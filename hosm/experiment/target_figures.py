@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment import cells
-from hosm.experiment.results import Row, groups, is_exact, records
+from hosm.experiment.rows import Row, groups, is_exact, records
 from hosm.experiment.style import (
     BLUE,
     COLOURS,

@@ -1,0 +1,97 @@
+"""Rows of results: how they are taken from frames, grouped, ordered and compared."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = [
+    "BASELINE",
+    "Row",
+    "groups",
+    "is_exact",
+    "is_reference",
+    "lowest",
+    "margin",
+    "method_order",
+    "radial_distance",
+    "records",
+]
+
+Row = dict[str, Any]
+
+BASELINE = "autodiff, DSM-VR"
+ORDER = ("autodiff, DSM", BASELINE, "autodiff", "Hutchinson", "s2", "floor", "constant")
+OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
+ROUNDING = 1e-3  # an error that float32 leaves of zero, summed over entries
+
+
+def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
+    """Return the Kolmogorov distance of |x - mean| of draws to that of exact draws; 1 if NaN.
+
+    Coordinates alone cannot tell a ring of modes from a blob of the same width; this can.
+
+    Args:
+        draws: shape (n, D).
+        exact: shape (m, D).
+    """
+    if not np.isfinite(draws).all():
+        return 1.0
+    first, second = (
+        np.sort(np.linalg.norm(points - exact.mean(0), axis=1)) for points in (draws, exact)
+    )
+    grid = np.concatenate([first, second])
+    shares = [np.searchsorted(part, grid, side="right") / len(part) for part in (first, second)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def records(frame: pd.DataFrame) -> list[Row]:
+    """Return the rows of a frame as dictionaries."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def groups(frame: pd.DataFrame, *by: str) -> list[tuple[Any, pd.DataFrame]]:
+    """Return the parts of a frame by the values of some columns, in order of appearance."""
+    return list(frame.groupby(list(by) if len(by) > 1 else by[0], sort=False))
+
+
+def is_reference(row: Row) -> bool:
+    """Say whether a row of table 1 is a reference (floor, constant) and no estimate."""
+    return str(row["method"]).startswith(("floor", "constant"))
+
+
+def method_order(row: Row) -> tuple[Any, ...]:
+    """Return where a row of table 1 stands: baselines, estimates, references."""
+    method = str(row["method"])
+    place = next(i for i, start in enumerate((*ORDER, "")) if method.startswith(start))
+    if method in ORDER:
+        place = ORDER.index(method)
+    objective = [i for i, name in enumerate(OBJECTIVES) if name in method]
+    return place, objective, 0 if math.isnan(row["rank"]) else row["rank"]
+
+
+def is_exact(row: Row) -> bool:
+    """Say whether an error is zero up to rounding: a constant Hessian is, for a Gaussian law."""
+    return bool(row["mean"] < ROUNDING)
+
+
+def lowest(cell: list[Row]) -> list[bool]:
+    """Mark the estimate with the lowest error, and those within two of its standard errors.
+
+    Args:
+        cell: rows of table 1 of one data set, regime and sigma.
+    """
+    estimates = [row for row in cell if not is_reference(row) and math.isfinite(row["mean"])]
+    if not estimates:
+        return [False] * len(cell)
+    best = min(estimates, key=lambda row: row["mean"])
+    error = 0.0 if math.isnan(best["standard_error"]) else best["standard_error"]
+    return [row in estimates and row["mean"] - best["mean"] <= 2 * error for row in cell]
+
+
+def margin(first: Row, second: Row) -> float:
+    """Return two standard errors of the difference of two rows of table 1."""
+    errors = [row["standard_error"] for row in (first, second)]
+    return 2 * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
