@@ -146,7 +146,7 @@ def test_one_of_each_class_comes_first():
     assert calibration.one_of_each(unlabelled, 4) == [0, 1, 2, 3]
 
 
-# Directions ---------------------------------------------------------------------------------------
+# Directions --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [directions.autodiff, directions.differences])

@@ -144,7 +144,7 @@ def _whole(s1, s2, z, sigma, diagonal):
     """The dense twin of `likelihood`, up to what no parameter changes."""
     whole, each, square = dense_likelihood(s1, s2.to_dense(), z, sigma)
     if not diagonal:
-        return (whole + each + square).mean()
+        return (each + square + (whole if s2.rank else 0)).mean()
     e, variance = z + sigma * s1.detach(), 1 + sigma**2 * s2.diagonal()
     own = (variance - e.square()).square() - (1 - e.square()).square()
     return (each + own.sum(1)).mean()
