@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure table1 bench ui docs clean
+.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure table1 denoisers bench ui docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,13 @@ table1: install ## the whole of table 1 at the paper's sizes, an hour and more o
 	cd build/table1 && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
 	  PYTHONPATH=$(CURDIR)/build/table1 OMP_NUM_THREADS=1 dvc repro accuracy
 	mkdir -p reports/whole && cp build/table1/data/results/accuracy/* reports/whole/
+
+denoisers: install ## the denoiser trained at length, an hour on 2 cores -> reports/whole/denoisers
+	rm -rf build/denoisers && git clone -q . build/denoisers
+	cd build/denoisers && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/denoisers dvc repro uncertainty
+	for each in build/denoisers/data/results/uncertainty/*; do \
+	  kept=reports/whole/denoisers/$$(basename $$each); mkdir -p $$kept; cp $$each/*.csv $$each/card.json $$kept; done
 
 bench: install ## time it all anew on this machine, then render the report (and what it lacks)
 	dvc repro --single-item --force speed scaling

@@ -49,10 +49,11 @@ def head_term(
     """
     sigma: Any = settings.sigma
     if target == "jacobian":
-        s2 = model.second_order(points)
+        s2 = model.second_order(points[: len(v)])
         return jacobian(s2, v, slope, settings.diagonal).mean()
     if target == "likelihood":
-        return likelihood(s1, model.second_order(points), z, sigma, settings.diagonal).mean()
+        s2 = model.second_order(points[: len(z)])
+        return likelihood(s1[: len(z)], s2, z, sigma, settings.diagonal).mean()
     expand = residual if target == "residual" else moment
     options = (sigma, settings.variance_reduction, settings.diagonal)
     return expand(s1, model.second_order(points), z, *options).mean()

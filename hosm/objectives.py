@@ -15,7 +15,7 @@ Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s +
   J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric;
 - `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii) + || S - e e^T ||_F^2], with
   e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point, of
-  each coordinate (a composite likelihood: Lindsay, "Composite Likelihood Methods", 1988) and of the
+  each coordinate (composite likelihood: Lindsay, "Composite Likelihood Methods", 1988) and of the
   matrix, each least over all S > 0 at the second moment of e given x_noisy. They mind errors of
   directions, of variances however small, and of the largest eigenvalues. S must be positive
   definite, as `ScoreModel(psd=True)` makes it. As sigma -> 0 it says ever less of s2.

@@ -172,9 +172,9 @@ class ScoreModel(nn.Module):
             return first + prior, rest / math.sqrt(self.dimension)
         above = (prior - LEAST).clamp_min(LEAST).expm1().log()
         variance = nn.functional.softplus(first + above)
-        weights = rest / math.sqrt(max(self.rank, 1))
-        own = variance / (1 + weights.square().sum(2))
-        return LEAST + own, own.sqrt().unsqueeze(2) * weights
+        size = max(self.rank, 1)
+        own = variance / (1 + rest.square().sum(2) / size)
+        return LEAST + own, (own / size).sqrt().unsqueeze(2) * rest
 
     def score(self, x_noisy: Tensor, sigma: float | Tensor | None = None) -> Tensor:
         """Return s1 alone, shape (n, D); arguments and errors as in `forward`."""

@@ -1,13 +1,12 @@
 """Stage `uncertainty`: figures 3 and 4, variance maps, directions, calibration."""
 
-import shutil
 import sys
 from typing import Any
 
 import numpy as np
 import torch
 
-from hosm.experiment import calibration, datasets, directions
+from hosm.experiment import calibration, datasets, directions, provenance
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, write_csv, write_json
@@ -26,12 +25,12 @@ def uncertainty(name: str) -> None:
         run.log_params(settings.model_dump())
         data = datasets.load(data_folder / "prepared" / name)
         validation, test = torch.as_tensor(data.validation), torch.as_tensor(data.test)
-        whole = load_model(data_folder / "models" / name)[0]
+        whole, card = load_model(data_folder / "models" / name)
         models = {("range", sigma): whole.at(sigma) for sigma in sigmas}
         for place in sorted((data_folder / "scales" / name).iterdir()):
-            model, card = load_model(place)
-            kind = "one scale" if card["settings"]["psd"] else "unconstrained"
-            models[kind, card["settings"]["sigma"]] = model.at(card["settings"]["sigma"])
+            model, about = load_model(place)
+            kind = "one scale" if about["settings"]["psd"] else "unconstrained"
+            models[kind, about["settings"]["sigma"]] = model.at(about["settings"]["sigma"])
         shape, chosen = data.card["shape"], calibration.one_of_each(data, settings.shown)
         rows, bins = calibration.study(models, validation, test, shape, settings)
         middle = whole.at(settings.direction_sigma)
@@ -45,7 +44,8 @@ def uncertainty(name: str) -> None:
             run.log_artifact(folder / f"{table}.csv")
         kept: dict[str, Any] = {key: value.numpy() for key, value in arrays.items()}
         np.savez_compressed(folder / "pictures.npz", **kept)
-        shutil.copy(data_folder / "models" / name / "card.json", folder / "card.json")
+        made = provenance.facts(PROJECT, params.profile, params)
+        write_json({**card, "made": made}, folder / "card.json")
         numbers = calibration.headline(rows)
         write_json(numbers, PROJECT / "reports" / "metrics" / f"uncertainty-{name}.json")
         run.log_metrics(numbers)

@@ -422,7 +422,8 @@ def write_inputs(root: Path) -> Path:
         frame.to_csv(whole / f"{name}.csv", index=False)
     made = {"profile": "paper", "seeds": [0, 1, 2], "commit": "abc", "hardware": "2 cores"}
     (whole / "card.json").write_text(json.dumps({**made, "protocol": {"test_points": "10,000"}}))
-    card = {"shape": [1, SIDE, SIDE], "settings": {"sigma": 0.5, "rank": 5}}
+    settings = {"sigma": [0.1, 1.0], "rank": 5, "max_steps": 2500}
+    card = {"shape": [1, SIDE, SIDE], "settings": settings, "made": made}
     (denoiser / "card.json").write_text(json.dumps(card))
     prepared = root / "data" / "prepared" / "gaussian100"
     prepared.mkdir(parents=True)

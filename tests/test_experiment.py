@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hosm.experiment import accuracy, denoising, mixing
+from hosm.experiment import accuracy, mixing
 from hosm.experiment.datasets import law
 from hosm.experiment.models import build_heads, build_model, load_model, save_model
 from hosm.experiment.params import (
@@ -16,7 +16,6 @@ from hosm.experiment.params import (
     MixingParams,
     ModelParams,
     SettingsError,
-    UncertaintyParams,
 )
 from hosm.experiment.tasks import training_settings
 from hosm.operators import DiagonalPlusLowRank
@@ -172,35 +171,6 @@ def test_study_returns_rows_for_both_methods_and_the_papers_steps():
     ]
     assert len(tuning) == 4 and {point["method"] for point in curves} == {"langevin", "ozaki"}
     assert set(samples) == {"langevin", "ozaki", "exact draws"}
-
-
-# Denoising -------------------------------------------------------------------------------------
-
-
-def test_calibration_of_an_exact_gaussian_denoiser():
-    """With zero outputs the psd model is the exact posterior of N(0, data_std^2 I)."""
-    model = build_model(spec(rank=1, psd=True), (16,), 1.0)
-    for parameter in model.parameters():
-        torch.nn.init.zeros_(parameter)
-    model = model.at(0.5)
-    generator = torch.Generator().manual_seed(0)
-    validation, test = (torch.randn(4000, 16, generator=generator) for _ in range(2))
-    params = UncertaintyParams(images=2, draws=2, directions=3, seed=9)
-    with torch.no_grad():
-        numbers, bins = denoising.calibration(model, validation, test, [1, 4, 4], params)
-        arrays = denoising.pictures(model, test[:2], params)
-    posterior = 0.25 / 1.25
-    assert numbers["error_per_pixel"] == pytest.approx(posterior, rel=0.03)
-    assert numbers["predicted_variance_per_pixel"] == pytest.approx(posterior, rel=1e-4)
-    entropy = 8 * (1 + np.log(2 * np.pi * posterior))
-    for name in ("nll_low_rank", "nll_diagonal", "nll_isotropic"):
-        assert numbers[name] == pytest.approx(entropy, rel=0.03)
-    assert len(bins) == 10 and arrays["directions"].shape == (2, 16, 3)
-
-
-def test_one_of_each_class_in_turn():
-    labels = np.array([2, 0, 0, 1, 2, 1])
-    assert list(labels[denoising.one_of_each(labels, 5)]) == [0, 1, 2, 0, 1]
 
 
 # Tasks -----------------------------------------------------------------------------------------

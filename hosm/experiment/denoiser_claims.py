@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hosm.experiment import cells
-from hosm.experiment.results import Denoiser, Results
+from hosm.experiment.results import WHOLE, Denoiser, Results
 from hosm.experiment.rows import Row, records
 from hosm.experiment.verdicts import Claim, verdict
 
@@ -118,7 +118,8 @@ def _directions(where: str, directions: pd.DataFrame) -> Iterator[Claim]:
 
 def _denoiser(name: str, found: Denoiser) -> Iterator[Claim]:
     kinds = {kind: records(part) for kind, part in found.numbers.groupby("model", sort=False)}
-    where, rows = f"denoiser, {name}", kinds["range"]
+    long = ", trained at length" if name.endswith(WHOLE) else ""
+    where, rows = f"denoiser, {name.removesuffix(WHOLE)}{long}", kinds["range"]
     bins = found.reliability[found.reliability["model"] == "range"]
     yield from _maps(where, rows, bins)
     yield from _likelihoods(where, rows)

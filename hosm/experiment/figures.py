@@ -194,13 +194,17 @@ def _denoiser_drawings(name: str, found: Denoiser) -> dict[str, Callable[[], Fig
     """Return what draws the figures of one set of images, by their names."""
     images, shape = found.pictures, found.card["shape"]
     sigmas = list(found.numbers.loc[found.numbers["model"] == "range", "sigma"])
-    return {
-        f"variance-{name}": lambda: pictures.variance_figure(images, shape, sigmas),
+    charts: dict[str, Callable[[], Figure]] = {
         f"calibration-{name}": lambda: calibration_figure(found.reliability),
-        f"directions-{name}": lambda: pictures.directions_figure(images, shape),
-        f"traversals-{name}": lambda: pictures.traversals_figure(images, shape),
         f"explained-{name}": lambda: explained_figure(found.directions),
     }
+    if images:
+        charts |= {
+            f"variance-{name}": lambda: pictures.variance_figure(images, shape, sigmas),
+            f"directions-{name}": lambda: pictures.directions_figure(images, shape),
+            f"traversals-{name}": lambda: pictures.traversals_figure(images, shape),
+        }
+    return charts
 
 
 def write_all(results: Results, folder: Path) -> dict[str, Path]:

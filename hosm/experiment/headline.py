@@ -7,7 +7,7 @@ import pandas as pd
 
 from hosm.experiment import cells, cost_tables
 from hosm.experiment.ratios import speed_ratios
-from hosm.experiment.results import Results
+from hosm.experiment.results import WHOLE, Results
 from hosm.experiment.rows import BASELINE, Row, groups, records
 
 __all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
@@ -142,12 +142,13 @@ def _mixing_lines(mixing: pd.DataFrame, bound: float) -> Iterator[Line]:
 
 
 def _denoiser_lines(results: Results) -> Iterator[Line]:
-    """Yield errors in the plane, and likelihoods, correlation and directions of the images."""
+    """Yield errors in the plane; likelihoods and correlation of images, at length if there."""
     errors = {row["dataset"]: row["covariance_error"] for row in records(results.planar)}
     where = "error of the posterior covariance, " + " / ".join(errors)
     values = " / ".join(f"{100 * error:.1f} %" for error in errors.values())
     yield where, "s2, jacobian, against the exact posterior", cells.DASH, values
-    for name, found in results.denoisers.items():
+    longest = {name.removesuffix(WHOLE): found for name, found in results.denoisers.items()}
+    for name, found in longest.items():
         whole = found.numbers[found.numbers["model"] == "range"]
         rows = records(whole)
         row = min(rows, key=lambda each: abs(each["sigma"] - SHOWN_SIGMA))

@@ -15,7 +15,7 @@ import pandas as pd
 from hosm.experiment import cells
 from hosm.experiment.claims import claims
 from hosm.experiment.provenance import facts
-from hosm.experiment.results import Results
+from hosm.experiment.results import WHOLE, Denoiser, Results
 from hosm.experiment.tables import display_tables
 
 __all__ = ["facts", "page_context", "render_page", "write"]
@@ -175,6 +175,20 @@ def _picture(name: str, path: Path) -> dict[str, str]:
     return {"src": f"data:image/png;base64,{content}", "caption": caption, "alt": alt}
 
 
+def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
+    """Return what the page says of one denoiser, beside its tables and figures."""
+    settings, made = found.card["settings"], found.card["made"]
+    draws = int(found.numbers["draws"].max())
+    return {
+        "title": name.removesuffix(WHOLE),
+        "whole": name.endswith(WHOLE),
+        "draws": draws,
+        "steps": f"{settings['max_steps']:,}",
+        "rank": settings["rank"],
+        "made": made,
+    }
+
+
 def page_context(
     results: Results, figures: dict[str, Path], facts: dict[str, Any]
 ) -> dict[str, Any]:
@@ -188,7 +202,7 @@ def page_context(
     judged = claims(results)
     return {
         "facts": facts,
-        "denoisers": list(results.denoisers),
+        "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
         "bias_bound": results.bias_bound,
         "whole": results.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},

@@ -101,7 +101,6 @@ def _protocol(params: Params) -> dict[str, Any]:
         "langevin_steps": ", ".join(f"{step:g}" for step in mixing.langevin_steps),
         "ozaki_steps": ", ".join(f"{step:g}" for step in mixing.ozaki_steps),
         "guard": mixing.guard,
-        "noise_draws": params.uncertainty.draws,
     }
 
 

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from hosm.experiment.params import load_params
 from hosm.experiment.rows import radial_distance, records
 
-__all__ = ["Denoiser", "Results", "Whole", "load_results"]
+__all__ = ["WHOLE", "Denoiser", "Results", "Whole", "load_results"]
+
+WHOLE = "-whole"  # ends the name of a denoiser that is kept from a longer run
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -89,7 +91,8 @@ PICTURES = "clean noisy mean which eigenvalues directions trace"
 class Denoiser:
     """What is known of the denoiser of one set of images: see `calibration`, `directions`.
 
-    `pictures` holds images, shape (n, D), directions, (n, D, k), and maps at each noise scale.
+    `pictures` holds images, shape (n, D), directions, (n, D, k), and maps at each noise scale; it
+    is empty for a denoiser that is kept from a longer run (see `make denoisers`).
     """
 
     numbers: pd.DataFrame
@@ -114,8 +117,8 @@ class Results:
     """Everything that a report shows, as the stages measured it.
 
     `draws` maps 'target|scores|method' to points, shape (n, 2), `points` 'dataset|column' of
-    figure 2. `denoisers` are by their images, `training` maps a model to its losses, and
-    `bias_bound` is the largest Kolmogorov distance that the tuning of step sizes accepts.
+    figure 2. `denoisers` are by their images, those of a longer run with `WHOLE`. `training` maps
+    a model to its losses, `bias_bound` is the largest Kolmogorov distance that tuning accepts.
     """
 
     trials: pd.DataFrame
@@ -204,10 +207,21 @@ def _whole(folder: Path) -> Whole:
     return Whole(accuracy, learning, cost, card)
 
 
-def _denoiser(folder: Path) -> Denoiser:
+def _denoiser(folder: Path, pictured: bool = True) -> Denoiser:
     frames = {name: _frame(folder / file, columns) for name, (file, columns) in DENOISER.items()}
-    pictures = _arrays(folder / "pictures.npz", PICTURES)
-    return Denoiser(**frames, pictures=pictures, card=_json(folder / "card.json", "shape"))
+    pictures = _arrays(folder / "pictures.npz", PICTURES) if pictured else {}
+    card = _json(folder / "card.json", "shape settings made")
+    return Denoiser(**frames, pictures=pictures, card=card)
+
+
+def _denoisers(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, Denoiser]:
+    """Return the denoisers of this run, and those kept from a longer one."""
+    found = {name: _denoiser(results / "uncertainty" / name) for name in names}
+    kept = {
+        f"{folder.name}{WHOLE}": _denoiser(folder, pictured=False)
+        for folder in sorted((whole / "denoisers").glob("*/"))
+    }
+    return {**found, **kept}
 
 
 def load_results(root: Path) -> Results:
@@ -241,7 +255,7 @@ def load_results(root: Path) -> Results:
         whole=_whole(root / "reports" / "whole"),
         draws=draws,
         points=_arrays(folder / "denoising" / "points.npz"),
-        denoisers={name: _denoiser(folder / "uncertainty" / name) for name in params.images},
+        denoisers=_denoisers(folder, root / "reports" / "whole", params.images),
         training={path.stem: _frame(path, TRAINING) for path in losses},
         bias_bound=bound,
     )

@@ -118,11 +118,13 @@ def model_params(
     backbone: Backbone, rank: int, target: str, variance_reduction: str = "none"
 ) -> ModelParams:
     """Return settings of a model that is timed and never trained to the end."""
+    denoiser = backbone.kind == "unet" and target != "dsm"
     return ModelParams(
         backbone=backbone,
         sigma=SIGMA,
         rank=rank,
-        psd=backbone.kind == "unet" and target != "dsm",
+        parametrisation="denoiser" if denoiser else "score",
+        psd=denoiser,
         target=target,  # type: ignore[arg-type]
         variance_reduction=variance_reduction,  # type: ignore[arg-type]
         learning_rate=1e-4,
