@@ -17,8 +17,8 @@ def prepare(name: str) -> None:
     with open_stage("prepare", name) as (params, run, _):
         settings = params.prepare
         sizes = {split: getattr(settings, f"{split}_points") for split in SPLITS}
-        if name in IMAGES:  # as many as there are
-            sizes = {split: min(size, IMAGES[name].sizes[split]) for split, size in sizes.items()}
+        if name in IMAGES:  # as many as there are, at most
+            sizes = {split: min(settings.images, IMAGES[name].sizes[split]) for split in SPLITS}
         data = datasets.prepare(
             name,
             seed=settings.seed,

@@ -57,6 +57,7 @@ class PrepareParams(Frozen):
     train_points: Count
     validation_points: Count
     test_points: Count
+    images: Count
     folder: str
 
 
