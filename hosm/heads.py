@@ -42,7 +42,7 @@ def head_term(
         target: `moment`, `residual`, `jacobian` or `likelihood`.
         points: the k points of the stencil one after another, shape (k n, D).
         s1: first-order scores there, without gradient; `jacobian` does not look at them.
-        slope: J^T v at the first n points, shape (n, D); only `jacobian` looks at it.
+        slope: J^T v at the first n points, shape (n, D); `jacobian` and `likelihood` look at it.
         z: standard normal noise, shape (n, D).
         v: fair signs, shape (n, D).
         settings: sigma, variance_reduction and diagonal are those of the term.
@@ -53,7 +53,7 @@ def head_term(
         return jacobian(s2, v, slope, settings.diagonal).mean()
     if target == "likelihood":
         s2 = model.second_order(points[: len(z)])
-        return likelihood(s1[: len(z)], s2, z, sigma, settings.diagonal).mean()
+        return likelihood(s1[: len(z)], s2, z, v, slope, sigma, settings.diagonal).mean()
     expand = residual if target == "residual" else moment
     options = (sigma, settings.variance_reduction, settings.diagonal)
     return expand(s1, model.second_order(points), z, *options).mean()
@@ -107,9 +107,8 @@ class HeadsObjective(nn.Module):
         slope, s1 = torch.empty(0), torch.empty(0)
         if s.target in ("jacobian", "likelihood"):
             points = points[: len(x)]
-        if s.target == "jacobian":  # needs no values of s1
             slope = vector_jacobian_product(score, points, v)
-        else:
+        if s.target != "jacobian":  # which needs no values of s1
             s1 = score(points)
         terms = [head_term(each, s.target, points, s1, slope, z, v, s) for each in self.models]
         return torch.stack(terms)

@@ -13,11 +13,11 @@ Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s +
 - `jacobian` (generalises Ou et al., "Improving Probabilistic Diffusion Models With Optimal
   Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(J)^T) v ||^2 with
   J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric;
-- `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii) + || S - e e^T ||_F^2], with
-  e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point, of
-  each coordinate (composite likelihood: Lindsay, "Composite Likelihood Methods", 1988) and of the
-  matrix, each least over all S > 0 at the second moment of e given x_noisy. They mind errors of
-  directions, of variances however small, and of the largest eigenvalues. S must be positive
+- `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii)] + 10 sigma^4 `jacobian`,  with
+  e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point and of
+  each coordinate (composite likelihood: Lindsay, "Composite Likelihood Methods", 1988), least over
+  all S > 0 at the second moment of e given x_noisy. They mind variances however small; `jacobian`
+  minds the largest eigenvalues, and teaches their directions without noise. S must be positive
   definite, as `ScoreModel(psd=True)` makes it. As sigma -> 0 it says ever less of s2.
 
 Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
@@ -159,24 +159,25 @@ def _terms_at_x_noisy(
     reduction: VarianceReduction,
     diagonal: bool,
     z: Tensor,
-    v: Tensor | None,
+    v: Tensor,
 ) -> Terms:
     """Return both terms under `jacobian` or `likelihood`, whose second needs x_noisy alone.
 
     J^T v is taken from the evaluation of s1 that the first term needs anyway.
     """
     score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
-    with torch.set_grad_enabled(v is not None or torch.is_grad_enabled()):
-        x_noisy = points[0].detach().requires_grad_(v is not None)
+    with torch.enable_grad():
+        x_noisy = points[0].detach().requires_grad_()
         s1, s2 = _at(model, sigma)(x_noisy)
     check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
     _check_order(s2)
-    product = None if v is None else pulled_back(s1, x_noisy, v)
+    product = pulled_back(s1, x_noisy, v)
     others = [score_function(point) for point in points[1:2]]
     first = dsm_value([s1, *others], z, sigma, reduction)
-    if v is not None and product is not None:
+    if target == "jacobian":
         return _weighted(Terms(first, jacobian(s2, v, product, diagonal)), sigma)
-    return _weighted(Terms(first, likelihood(s1, s2, z, sigma, diagonal)), sigma, 0)
+    second = likelihood(s1, s2, z, v, product, sigma, diagonal)
+    return _weighted(Terms(first, second), sigma, 0)
 
 
 def joint_terms(
@@ -203,7 +204,7 @@ def joint_terms(
         diagonal: fit the diagonal of s2 alone.
         generator: source of z and v.
         z: standard normal noise, shape (n, D), in place of the generator's.
-        v: fair signs for `jacobian`, shape (n, D), in place of the generator's.
+        v: fair signs for `jacobian` and `likelihood`, shape (n, D), in place of the generator's.
 
     Raises:
         ValueError: shapes that differ, an empty or integer batch, sigma not above 0, an unknown
@@ -216,12 +217,9 @@ def joint_terms(
     if target == "likelihood" and not getattr(model, "psd", True):
         raise ValueError("the model has psd=False; legal for the target `likelihood` is psd=True")
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
-    if target != "jacobian":
-        v = None
-    elif v is None:
-        v = rademacher(x, generator)
     points = stencil(x, sigma, z, variance_reduction)
     if target in ("jacobian", "likelihood"):
+        v = rademacher(x, generator) if v is None else v
         options = (target, variance_reduction, diagonal, z, v)
         return _terms_at_x_noisy(model, points, sigma, *options)
     whole = torch.cat(points)
@@ -279,7 +277,7 @@ def joint(
         diagonal: fit the diagonal of s2 alone.
         generator: source of z and v.
         z: standard normal noise, shape (n, D), in place of the generator's.
-        v: fair signs for `jacobian`, shape (n, D), in place of the generator's.
+        v: fair signs for `jacobian` and `likelihood`, shape (n, D), in place of the generator's.
 
     Raises:
         ValueError: gamma is negative or not finite; otherwise as in `joint_terms`.

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 LOG_ROOT = math.log(2 * math.pi) / 2
+PULL = 10.0  # weight of `jacobian` within `likelihood`, in units of sigma
 
 VarianceReduction = Literal["control", "antithetic"] | None
 Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
@@ -194,20 +195,27 @@ def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool
 
 
 def likelihood(
-    s1: Tensor, s2: DiagonalPlusLowRank, z: Tensor, sigma: Scale, diagonal: bool
+    s1: Tensor,
+    s2: DiagonalPlusLowRank,
+    z: Tensor,
+    v: Tensor,
+    product: Tensor,
+    sigma: Scale,
+    diagonal: bool,
 ) -> Tensor:
-    """Evaluate three scores of N(m, C) at x in nats, added, for each sample, shape (n,).
+    """Evaluate two scores of N(m, C) at x in nats, and `jacobian`, for each sample, shape (n,).
 
     In units of sigma the error e = (x - m) / sigma = -(z + sigma s), s being s1 without gradient,
-    has the covariance S = C / sigma^2 = I + sigma^2 s2. The scores are -log N(e; 0, S), the same
-    of each coordinate, -sum_i log N(e_i; 0, S_ii), both without D log(2 pi) / 2, and
-    || S - e e^T ||^2 less its constants, which is sigma^4 times `residual`. A diagonal C has the
-    last two.
+    has the covariance S = C / sigma^2 = I + sigma^2 s2. The scores are -log N(e; 0, S) and the
+    same of each coordinate, -sum_i log N(e_i; 0, S_ii), both without D log(2 pi) / 2. To them is
+    added `PULL` || (S - I - sigma^2 J^T) v ||^2. A diagonal C has the last two.
 
     Args:
         s1: first-order scores at the noisy points, shape (n, D).
         s2: second-order scores there, of a factor with signs +1 and with S > 0.
         z: standard normal noise, shape (n, D).
+        v: fair signs, shape (n, D).
+        product: J^T v, shape (n, D), with J = d s1 / dx.
         sigma: noise scale, or one for each sample, shape (n,).
         diagonal: look at the diagonal of s2 alone.
 
@@ -220,7 +228,7 @@ def likelihood(
     error = z + scale * s1.detach()
     variance = 1 + scale**2 * s2.diagonal()
     score = (error.square() / variance + variance.log()).sum(1) / 2
-    score = score + sigma**4 * residual(s1, s2, z, sigma, None, diagonal)
+    score = score + PULL * sigma**4 * jacobian(s2, v, product, diagonal)
     if diagonal or not s2.rank:
         return score
     factor = (scale.unsqueeze(2) if isinstance(scale, Tensor) else scale) * s2.factor

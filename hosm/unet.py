@@ -24,10 +24,12 @@ class UNet(nn.Module):
         shape: channels, height and width of an image; both sides divisible by 4.
         outputs: numbers returned for each pixel of each channel.
         channels: feature maps at the three resolutions, each a multiple of 8.
+        head: feature maps of one more convolution before the outputs; 0 for none. The columns of
+            a factor are then no linear maps of the few features at full resolution.
         conditional: take a clock beside the images (see `hosm.networks`).
 
     Raises:
-        ValueError: an image side is not divisible by 4, a width not by 8, or a size below 1.
+        ValueError: an image side is not divisible by 4, a width not by 8, or a size out of range.
     """
 
     def __init__(
@@ -36,18 +38,21 @@ class UNet(nn.Module):
         outputs: int,
         channels: tuple[int, int, int] = (16, 32, 32),
         *,
+        head: int = 0,
         conditional: bool = False,
     ) -> None:
         super().__init__()
         for name, size in (("outputs", outputs), *zip("CHW", shape, strict=True)):
             check_count(name, size)
+        if head < 0:
+            raise ValueError(f"head is {head}; legal values are 0 and above")
         if shape[1] % 4 or shape[2] % 4:
             raise ValueError(f"image sides must be divisible by 4, got {shape[1]} x {shape[2]}")
         if any(width < 8 or width % 8 for width in channels):
             raise ValueError(f"channels must be multiples of 8, got {channels}")
         self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
         self.conditional = conditional
-        self.network: Any = UNet2DModel(
+        network: Any = UNet2DModel(
             sample_size=shape[1:],
             in_channels=shape[0],
             out_channels=shape[0] * outputs,
@@ -60,6 +65,13 @@ class UNet(nn.Module):
             # a shift before the normalisation would be removed by it where groups are small
             resnet_time_scale_shift="scale_shift" if conditional else "default",
         )
+        if head:
+            network.conv_out = nn.Sequential(
+                nn.Conv2d(channels[0], head, 3, padding=1),
+                nn.SiLU(),
+                nn.Conv2d(head, shape[0] * outputs, 3, padding=1),
+            )
+        self.network = network
 
     def forward(self, x: Tensor, clock: Tensor | None = None) -> Tensor:
         """Map flat images x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).

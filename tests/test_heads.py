@@ -67,11 +67,11 @@ def test_terms_are_those_of_the_objective(target, reduction, generator):
 
 @pytest.mark.parametrize("reduction", [None, "antithetic"])
 def test_likelihood_terms_are_those_of_the_objective(reduction, generator):
-    x, z = torch.randn(2, 16, D, generator=generator)
+    x, z, signs = torch.randn(3, 16, D, generator=generator)
     models = heads([0, 1, 3], MLP(D, 1, width=8), parametrisation="denoiser", psd=True)
     chosen = settings(target="likelihood", variance_reduction=reduction)
-    terms = HeadsObjective(models, chosen)(x, z, z.sign(), torch.zeros(16))
-    options = {"variance_reduction": reduction, "z": z}
+    terms = HeadsObjective(models, chosen)(x, z, signs.sign(), torch.zeros(16))
+    options = {"variance_reduction": reduction, "z": z, "v": signs.sign()}
     expected = [second_order(each, x, SIGMA, "likelihood", **options) for each in models.values()]
     torch.testing.assert_close(terms, torch.stack(expected))
     with pytest.raises(ValueError, match="psd=False; legal for the target `likelihood`"):

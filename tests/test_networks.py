@@ -90,6 +90,16 @@ def test_conditional_unet_takes_a_clock_and_the_plain_one_none():
         UNet((1, 8, 8), 2, (8, 8, 8))(x, torch.ones(2))
 
 
+def test_a_head_is_one_more_convolution_before_the_outputs():
+    plain, headed = UNet((1, 8, 8), 5, (8, 8, 8)), UNet((1, 8, 8), 5, (8, 8, 8), head=12)
+    first, _, last = headed.network.conv_out
+    assert (first.in_channels, first.out_channels) == (8, 12)
+    assert (last.in_channels, last.out_channels) == (12, plain.network.conv_out.out_channels)
+    assert headed(torch.randn(2, 64)).shape == (2, 5, 64)
+    with pytest.raises(ValueError, match="head is -1"):
+        UNet((1, 8, 8), 5, (8, 8, 8), head=-1)
+
+
 def test_fourier_features_are_fixed_and_stand_beside_the_points():
     torch.manual_seed(0)
     network = MLP(2, 3, width=8, frequencies=5, bandwidth=2.0)

@@ -40,12 +40,13 @@ def build_backbone(
     if spec.kind == "mlp" and conditional:
         return ConditionalMLP(math.prod(shape), outputs, width, spec.depth)
     if spec.kind == "mlp":
-        options: dict[str, Any] = {"frequencies": spec.frequencies, "bandwidth": spec.bandwidth}
-        return MLP(math.prod(shape), outputs, width, spec.depth, skip=spec.skip, **options)
+        features: dict[str, Any] = {"frequencies": spec.frequencies, "bandwidth": spec.bandwidth}
+        return MLP(math.prod(shape), outputs, width, spec.depth, skip=spec.skip, **features)
     if len(shape) != 3:
         raise ValueError(f"a unet needs samples (channels, height, width), got {tuple(shape)}")
     unet = importlib.import_module("hosm.unet")  # its library takes seconds to import
-    return unet.UNet(tuple(shape), outputs, spec.channels, conditional=conditional)
+    options = {"head": spec.head, "conditional": conditional}
+    return unet.UNet(tuple(shape), outputs, spec.channels, **options)
 
 
 def build_model(spec: ModelParams, shape: Sequence[int], data_std: float) -> ScoreModel:

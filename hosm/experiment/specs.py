@@ -44,6 +44,7 @@ class Backbone(Frozen):
     frequencies: int = Field(default=0, ge=0)
     bandwidth: Positive = 3.0
     channels: tuple[int, int, int] = (16, 32, 32)
+    head: int = Field(default=0, ge=0)
     autocast: bool = False
 
 
