@@ -13,7 +13,7 @@ Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s +
 - `jacobian` (generalises Ou et al., "Improving Probabilistic Diffusion Models With Optimal
   Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(J)^T) v ||^2 with
   J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric;
-- `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii)] + 10 sigma^4 `jacobian`,  with
+- `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii)] + 100 sigma^4 `jacobian`, with
   e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point and of
   each coordinate (composite likelihood: Lindsay, "Composite Likelihood Methods", 1988), least over
   all S > 0 at the second moment of e given x_noisy. They mind variances however small; `jacobian`

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 LOG_ROOT = math.log(2 * math.pi) / 2
-PULL = 10.0  # weight of `jacobian` within `likelihood`, in units of sigma
+PULL = 100.0  # weight of `jacobian` within `likelihood`, in units of sigma
 
 VarianceReduction = Literal["control", "antithetic"] | None
 Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)

@@ -146,7 +146,7 @@ def test_likelihood_is_its_dense_twin(diagonal, rank):
     s1, s2 = model(x + sigma * z)
     whole, each = dense_likelihood(s1, s2.to_dense(), z, sigma)
     expected = each + whole if rank and not diagonal else each
-    expected = expected.mean() + 10 * sigma**4 * second_order(
+    expected = expected.mean() + 100 * sigma**4 * second_order(
         model, x, sigma, "jacobian", **options
     )
     ours = second_order(model, x, sigma, "likelihood", **options)
