@@ -54,13 +54,13 @@ def leading_eigenvectors(operator: Structured, k: int, guard: int = 4, limit: in
     """Return k leading eigenvectors, orthonormal, shape (*, D, k).
 
     Args:
-        operator: A, finite, with 2 k + 4 guard <= D; neither is checked.
+        operator: A, finite, with k + guard <= D; neither is checked.
         k: number of eigenvectors, 1 or more.
         guard: further pairs that are iterated along.
         limit: bound on the number of steps.
     """
     # from U and the coordinates of the largest d, with guard pairs so that none is missed
-    largest = operator.diag.topk(2 * k + 4 * guard, -1).indices
+    largest = operator.diag.topk(k + guard, -1).indices
     start = torch.nn.functional.one_hot(largest, operator.diag.shape[-1]).mT.to(operator.diag)
     values, vectors = _ritz(operator, torch.cat([operator.factor, start], -1), k + guard)
     for _ in range(limit):

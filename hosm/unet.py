@@ -6,6 +6,7 @@ group normalisation and SiLU over three resolutions, in place of the paper's NCS
 (Meng, Song, Li and Ermon, NeurIPS 2021, appendix D).
 """
 
+import copy
 import math
 from typing import Any
 
@@ -72,6 +73,23 @@ class UNet(nn.Module):
                 nn.Conv2d(head, shape[0] * outputs, 3, padding=1),
             )
         self.network = network
+
+    def first(self, outputs: int) -> "UNet":
+        """Return the same network without its other outputs, of copied weights.
+
+        Args:
+            outputs: how many stay, 1 to all.
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        check_count("outputs", outputs, 1, self.outputs)
+        narrow = copy.deepcopy(self)
+        last, narrow.outputs = narrow.network.conv_out, outputs
+        last = last[-1] if isinstance(last, nn.Sequential) else last
+        last.out_channels = kept = self.shape[0] * outputs
+        last.weight, last.bias = (nn.Parameter(part[:kept]) for part in (last.weight, last.bias))
+        return narrow
 
     def forward(self, x: Tensor, clock: Tensor | None = None) -> Tensor:
         """Map flat images x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).

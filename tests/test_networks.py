@@ -100,6 +100,16 @@ def test_a_head_is_one_more_convolution_before_the_outputs():
         UNet((1, 8, 8), 5, (8, 8, 8), head=-1)
 
 
+@pytest.mark.parametrize("head", [0, 12])
+def test_the_first_outputs_of_a_network_are_the_same_without_the_others(head):
+    whole = UNet((3, 8, 8), 5, (8, 8, 8), head=head)
+    narrow, x = whole.first(2), torch.randn(2, 192)
+    torch.testing.assert_close(narrow(x), whole(x)[:, :2])
+    assert whole(x).shape == (2, 5, 192)
+    with pytest.raises(ValueError, match="outputs is 6; legal"):
+        whole.first(6)
+
+
 def test_fourier_features_are_fixed_and_stand_beside_the_points():
     torch.manual_seed(0)
     network = MLP(2, 3, width=8, frequencies=5, bandwidth=2.0)
