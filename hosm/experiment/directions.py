@@ -66,11 +66,12 @@ def s1_alone(model: Any) -> Any:  # noqa: ANN401
 
     Subspace iteration needs s1 alone; that it shares a trunk with s2 must not count against it.
     """
-    whole = getattr(model, "model", None)
+    whole: Any = getattr(model, "model", None)
     if not isinstance(whole, ScoreModel) or not hasattr(whole.trunk, "first"):
         return model
+    trunk: Any = whole.trunk
     options: dict[str, Any] = {"sigma": whole.sigma, "parametrisation": whole.parametrisation}
-    alone = ScoreModel(whole.trunk.first(1), data_std=whole.data_std, **options)
+    alone = ScoreModel(trunk.first(1), data_std=whole.data_std, **options)
     return alone.eval().requires_grad_(False).at(model.sigma)
 
 
