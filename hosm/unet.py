@@ -8,7 +8,7 @@ group normalisation and SiLU over three resolutions, in place of the paper's NCS
 
 import copy
 import math
-from typing import Any
+from typing import Any, cast
 
 from diffusers import UNet2DModel
 from torch import Tensor, nn
@@ -85,7 +85,8 @@ class UNet(nn.Module):
         """
         check_count("outputs", outputs, 1, self.outputs)
         narrow = copy.deepcopy(self)
-        last, narrow.outputs = narrow.network.conv_out, outputs
+        narrow.outputs, network = outputs, cast(Any, narrow.network)
+        last = network.conv_out
         last = last[-1] if isinstance(last, nn.Sequential) else last
         last.out_channels = kept = self.shape[0] * outputs
         last.weight, last.bias = (nn.Parameter(part[:kept]) for part in (last.weight, last.bias))
