@@ -86,8 +86,9 @@ class UNet(nn.Module):
         check_count("outputs", outputs, 1, self.outputs)
         narrow = copy.deepcopy(self)
         narrow.outputs, network = outputs, cast(Any, narrow.network)
-        last = network.conv_out
-        last = last[-1] if isinstance(last, nn.Sequential) else last
+        last: Any = network.conv_out
+        if isinstance(last, nn.Sequential):
+            last = last[-1]
         last.out_channels = kept = self.shape[0] * outputs
         last.weight, last.bias = (nn.Parameter(part[:kept]) for part in (last.weight, last.bias))
         return narrow

@@ -24,7 +24,7 @@ def write(tmp_path, change):
 def test_the_file_is_legal_under_every_profile(tmp_path, profile):
     params = load_params(write(tmp_path, lambda raw: raw.update(profile=profile)))
     assert params.profile == profile
-    assert params.train["mnist5k"].rank == {"smoke": 4, "laptop": 20, "paper": 50}[profile]
+    assert params.train["mnist5k"].rank == {"smoke": 4, "laptop": 30, "paper": 50}[profile]
 
 
 @pytest.mark.parametrize("profile", ["laptop", "paper"])
