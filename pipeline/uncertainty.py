@@ -21,7 +21,7 @@ def uncertainty(name: str) -> None:
     data_folder = PROJECT / "data"
     folder = data_folder / "results" / "uncertainty" / name
     with open_stage("uncertainty", name) as (params, run, _):
-        settings, sigmas = params.uncertainty, params.scales.sigmas
+        settings, sigmas = params.uncertainty, params.uncertainty.sigmas
         run.log_params(settings.model_dump())
         data = datasets.load(data_folder / "prepared" / name)
         validation, test = torch.as_tensor(data.validation), torch.as_tensor(data.test)

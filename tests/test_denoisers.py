@@ -16,6 +16,7 @@ from hosm.unet import UNet
 
 SHAPE, D, SIGMA, RANK = [1, 8, 8], 64, 0.5, 3
 PARAMS = UncertaintyParams(
+    sigmas=(SIGMA,),
     shown=4,
     images=200,
     draws=3,

@@ -134,12 +134,14 @@ def written(tmp_path, change):
 def test_models_of_one_scale_follow_the_model_of_the_range(tmp_path):
     params = load_params(ROOT / "params.yaml")
     whole = params.trained("mnist5k")
+    low, high = whole.sigma
     models = params.scales.models(whole)
     assert set(models) == {*(f"{sigma:g}" for sigma in params.scales.sigmas), "unconstrained"}
     for name, each in models.items():
         if name != "unconstrained":
             assert (each.sigma, each.target, each.rank) == (float(name), whole.target, whole.rank)
             assert each.max_steps == params.scales.max_steps
+    assert all(low <= sigma <= high for sigma in params.uncertainty.sigmas)
     free = models["unconstrained"]
     assert (free.psd, free.target, free.parametrisation) == (False, "jacobian", "denoiser")
 

@@ -126,7 +126,7 @@ def traversals_figure(arrays: dict[str, Array], shape: Sequence[int]) -> Figure:
     """
     count = min(DIRECTED, len(arrays["clean"]))
     across = 2 + TRAVERSED * len(STEPS)
-    figure, axes = grid(count, across, 0.6 + 0.62 * count, bare=True)
+    figure, axes = grid(count, across, 0.75 + 0.52 * count, bare=True)
     for i, line in enumerate(axes):
         for ax, name in zip(line, ("clean", "noisy"), strict=False):
             _show(ax, arrays[name][i], shape, *_range(arrays))

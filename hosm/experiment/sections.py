@@ -252,6 +252,7 @@ class ScalesParams(Frozen):
 class UncertaintyParams(Frozen):
     """Figures 3 and 4: how many images, noise draws and directions."""
 
+    sigmas: tuple[Positive, ...] = Field(min_length=1)
     shown: int = Field(ge=1)
     images: int = Field(ge=2)
     draws: int = Field(ge=1)
