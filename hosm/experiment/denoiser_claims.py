@@ -19,7 +19,6 @@ ALIKE = 0.02  # largest relative loss of likelihood, of the model of a range
 SHARE = 0.9  # of what subspace iteration explains
 SAVING = 50  # times faster than subspace iteration
 LEVELS = (0.5, 0.8, 0.95)
-AUTODIFF = "subspace iteration, autodiff"
 
 
 def _at_each(values: dict[str, float], digits: int = 3) -> str:
@@ -102,17 +101,19 @@ def _range(where: str, rows: list[Row], alone: list[Row]) -> Iterator[Claim]:
 def _directions(where: str, directions: pd.DataFrame) -> Iterator[Claim]:
     """Yield whether the model's own directions are as good as those of subspace iteration."""
     last = directions[directions["k"] == directions["k"].max()].set_index("method")
-    ours, theirs = last.loc["s2"], last.loc[AUTODIFF]
-    share, saving = ours["share"] / theirs["share"], theirs["seconds"] / ours["seconds"]
+    ours, iterated = last.loc["s2"], last[last.index.str.contains("autodiff")]
+    longest = iterated.loc[iterated["seconds"].idxmax()]
     statement = (
-        f"{last['k'].iloc[0]} directions of s2 hold {SHARE:.0%} of the error that subspace "
-        f"iteration's hold, at 1/{SAVING} of its time"
+        f"{last['k'].iloc[0]} directions of s2 hold {SHARE:.0%} of the error that converged "
+        f"subspace iteration's hold, at 1/{SAVING} of its time"
     )
-    evidence = (
-        f"{ours['share']:.1%} against {theirs['share']:.1%} of the squared error, "
-        f"{cells.ratio(saving)} faster"
-    )
-    holds = share >= SHARE and saving >= SAVING
+    found = [
+        f"{row['share']:.1%} by {name} in {cells.ratio(row['seconds'] / ours['seconds'])} the time"
+        for name, row in iterated.iterrows()
+    ]
+    evidence = f"{ours['share']:.1%} of the squared error by s2; {'; '.join(found)}"
+    holds = ours["share"] >= SHARE * longest["share"]
+    holds = holds and longest["seconds"] >= SAVING * ours["seconds"]
     yield Claim(where, statement, verdict(holds), evidence)
 
 

@@ -81,7 +81,7 @@ DENOISER = {  # field of Denoiser -> file below its folder, and the columns that
         "reliability.csv",
         "model sigma bin predicted observed standard_error entries scale",
     ),
-    "directions": ("directions.csv", "method k share seconds images sigma iterations"),
+    "directions": ("directions.csv", "method k share seconds images sigma"),
 }
 TRAINING = "step train_dsm train_second validation_dsm validation_second"
 PICTURES = "clean noisy mean which eigenvalues directions trace"

@@ -259,6 +259,6 @@ class UncertaintyParams(Frozen):
     likelihood_draws: int = Field(ge=1)
     direction_images: int = Field(ge=1)
     direction_sigma: Positive
-    iterations: int = Field(ge=1)
+    iterations: tuple[Count, ...] = Field(min_length=1)
     repeats: int = Field(ge=1)
     seed: int
