@@ -12,7 +12,7 @@ ways to k of them, judged by the share of the residual energy |x - m|^2 that the
 - `PCA`: the principal components of the residuals of validation images, the same for all images.
 """
 
-import time
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ __all__ = ["COUNT", "compare", "explained", "pictures", "s1_alone", "subspace_it
 COUNT = 10  # directions that are compared
 STEP = 0.1  # length of a difference of the denoiser, over a direction of unit length
 TIMED_IMAGES = 4
-ITERATED = "subspace iteration"
+ITERATED, PCA = "subspace iteration", "PCA of residuals"
 EIGENVECTORS = (*range(1, 20), 30, 80, 200)  # of figure 4
 
 Products = Callable[[Tensor], Tensor]
@@ -131,6 +131,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return a row for each way to find the directions and each number k of them.
 
+    Times are of the fewest iterations, and scaled for more.
+
     Args:
         model: a trained model at one noise scale.
         validation: clean images whose residuals have the principal components, shape (m, D).
@@ -142,26 +144,37 @@ def compare(
     for clean in (validation, test[: params.direction_images]):
         noisy = clean + sigma * torch.randn(clean.shape, generator=generator)
         residuals.append(clean - posterior_mean(noisy, model.score(noisy), sigma))
-    k = min(COUNT, test.shape[1])
-    ways: dict[str, Callable[[Tensor], Tensor]] = {"s2": partial(_by_model, model, k=k)}
-    alone = s1_alone(model)
-    tries = [("autodiff", autodiff, steps) for steps in params.iterations]
-    for name, make, steps in (*tries, ("differences", differences, min(params.iterations))):
-        options: dict[str, Any] = {"k": k, "iterations": steps}
-        ways[f"{ITERATED}, {name}, {steps} steps"] = partial(_iterated, make, alone, **options)
-    few = noisy[:TIMED_IMAGES]
-    works = {name: partial(way, few) for name, way in ways.items()}
-    begun = time.perf_counter()
+    ways = _ways(model, min(COUNT, test.shape[1]), params.iterations)
+    few, least = noisy[:TIMED_IMAGES], min(params.iterations)
+    works = {name: partial(way, few) for name, (way, steps) in ways.items() if steps <= least}
     seconds = timed_in_turn(works, params.repeats, torch.device("cpu"))
-    print(f"directions timed in {time.perf_counter() - begun:.0f} s", flush=True)
-    ways["PCA of residuals"] = lambda x: _principal(residuals[0], k)
+    ways[PCA] = lambda x: _principal(residuals[0], min(COUNT, test.shape[1])), 0
     rows = []
-    for name, way in ways.items():
+    for name, (way, steps) in ways.items():
         shares = explained(way(noisy), residuals[1]).tolist()
-        cost = summary(seconds[name]) if name in seconds else {}
-        for count, share in enumerate(shares, 1):
-            rows.append({"method": name, "k": count, "share": share, "images": len(few), **cost})
+        timed = name.replace(f"{steps} steps", f"{least} steps")
+        factor = steps / least if steps else 1  # the time of longer iterations is scaled
+        times = [factor * each for each in seconds.get(timed, [math.nan])]
+        cost = {**summary(times), "images": len(few), "timed_steps": min(steps, least)}
+        rows += [
+            {"method": name, "k": count, "share": share, **cost}
+            for count, share in enumerate(shares, 1)
+        ]
     return pd.DataFrame(rows).assign(sigma=sigma)
+
+
+def _ways(
+    model: FixedScale, k: int, iterations: tuple[int, ...]
+) -> dict[str, tuple[Callable[[Tensor], Tensor], int]]:
+    """Return ways from noisy points to k directions by name, with their number of steps."""
+    ways: dict[str, tuple[Callable[[Tensor], Tensor], int]]
+    ways, alone = {"s2": (partial(_by_model, model, k=k), 0)}, s1_alone(model)
+    tries = [("autodiff", autodiff, steps) for steps in iterations]
+    for name, make, steps in (*tries, ("differences", differences, min(iterations))):
+        options: dict[str, Any] = {"k": k, "iterations": steps}
+        way = partial(_iterated, make, alone, **options)
+        ways[f"{ITERATED}, {name}, {steps} steps"] = way, steps
+    return ways
 
 
 @torch.no_grad()
