@@ -43,7 +43,7 @@ class Reliability(NamedTuple):
     Attributes:
         predicted: mean predicted variance of each bin, ascending, shape (bins,).
         observed: mean squared error of each bin, shape (bins,).
-        standard_error: standard error of `observed`, for independent entries, shape (bins,).
+        standard_error: standard error of `observed`, for independent points, shape (bins,).
         entries: number of entries in each bin, shape (bins,).
     """
 
@@ -145,10 +145,11 @@ def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 1
     """Tabulate the squared error against the variance that was predicted for it.
 
     Entries are sorted by predicted variance into bins of equal count (within one). Where the
-    variances are right, `observed` equals `predicted` in each bin, up to its standard error.
+    variances are right, `observed` equals `predicted` in each bin, up to its standard error, which
+    takes points as independent and not their entries: one odd image errs in many pixels.
 
     Args:
-        predicted_variance: variances, not negative, of any shape, for example (n, D).
+        predicted_variance: variances, not negative, of n points, shape (n, *).
         squared_error: (x - m)^2, of the same shape.
         bins: number of bins, at most one for each two entries.
 
@@ -165,12 +166,27 @@ def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 1
         if checked(name, values, ...).min() < 0:
             raise ValueError(f"{name} falls to {values.min():g}; legal values are 0 and above")
     check_count("bins", bins, 1, predicted_variance.numel() // 2)
+    points = len(squared_error) if squared_error.ndim else 1
+    owner = torch.arange(points, device=squared_error.device)
+    owner = owner.repeat_interleave(squared_error.numel() // points)
     order = predicted_variance.flatten().argsort(stable=True)
     variances = predicted_variance.flatten()[order].double().tensor_split(bins)
     errors = squared_error.flatten()[order].double().tensor_split(bins)
+    owners = owner[order].tensor_split(bins)
     return Reliability(
         torch.stack([part.mean() for part in variances]),
         torch.stack([part.mean() for part in errors]),
-        torch.stack([part.std() / len(part) ** 0.5 for part in errors]),
+        torch.stack([_standard_error(*pair) for pair in zip(errors, owners, strict=True)]),
         torch.tensor([len(part) for part in errors]),
     )
+
+
+def _standard_error(values: Tensor, owner: Tensor) -> Tensor:
+    """Return the standard error of a mean over entries, which are dependent within an owner.
+
+    Cluster-robust, after Liang and Zeger, "Longitudinal Data Analysis Using Generalized Linear
+    Models", 1986.
+    """
+    sums = values.new_zeros(int(owner.max()) + 1).index_add(0, owner, values - values.mean())
+    owners = len(owner.unique())
+    return (sums.square().sum() * owners / max(owners - 1, 1)).sqrt() / len(values)

@@ -85,6 +85,21 @@ def test_the_fitted_scale_mends_variances_that_are_wrong_by_a_factor(wrong):
     assert ((table.observed / table.predicted) - 1).abs().max() < 0.15
 
 
+def test_standard_errors_take_points_as_independent_and_not_their_entries():
+    """Entries that repeat within a point add nothing; the law of the mean shows the error."""
+    errors = torch.distributions.Exponential(1.0).sample((50, 400)).double()
+    variance = torch.ones(400, 6).double()
+    tables = [
+        calibration.reliability(variance, each.unsqueeze(1).expand(400, 6), 1) for each in errors
+    ]
+    spread = torch.stack([table.observed for table in tables]).std()
+    claimed = torch.stack([table.standard_error for table in tables]).mean()
+    assert float(claimed / spread) == pytest.approx(1, abs=0.35)  # 50 repetitions
+    alone = calibration.reliability(variance[:, 0], errors[0], 1)
+    assert float(tables[0].standard_error) == pytest.approx(float(alone.standard_error), rel=1e-6)
+    assert float(alone.standard_error) == pytest.approx(float(errors[0].std()) / 20, rel=1e-6)
+
+
 def test_scaling_scales_the_covariance_alone():
     law, _ = random_law(5)
     scaled = law.scaled(3.0)

@@ -166,6 +166,9 @@ def test_one_bin_of_one_scale_decides_over_reliability(results):
     words, where = "in every decile", "denoiser, mnist5k"
     assert _find(_denoiser_claims(results), where, words).verdict == "holds"
     worse = _changed(bins, "model == 'range' and sigma == 0.5 and bin == 8", scale=2.0)
+    unsure = worse.assign(standard_error=worse["predicted"])
+    claim = _find(_denoiser_claims(results, reliability=unsure), where, words)
+    assert claim.verdict == "undecided"
     claim = _find(_denoiser_claims(results, reliability=worse), where, words)
     assert claim.verdict == "does not hold" and "σ = 0.5: 0.45" in claim.evidence
     other = _changed(bins, "model == 'one scale'", scale=2.0)

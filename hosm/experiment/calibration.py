@@ -68,7 +68,13 @@ class _Judged:
             LEVELS, calibration.interval_coverage(scaled, x, LEVELS), strict=True
         ):
             self.add(f"coverage_{level:g}", found)
-        self.pairs.append(torch.stack([variance.flatten(), error.flatten()]))
+        self.pairs.append(torch.stack([variance, error], 1))
+
+    def by_image(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return variances and errors of all draws of each image, both (count, draws D)."""
+        draws = torch.cat(self.pairs).unflatten(0, (-1, count))  # (draws, count, 2, D)
+        variance, error = draws.permute(2, 1, 0, 3).flatten(2)
+        return variance, error
 
 
 def _noisy(
@@ -133,7 +139,7 @@ def _row(judged: _Judged, test: Tensor, shape: list[int], draws: int) -> Row:
         "background_variance": float(variance[~near].mean()),
         "scale": judged.scale,
         "isotropic_variance": judged.isotropic,
-        "least_variance": float(torch.cat(judged.pairs, 1)[0].min()),
+        "least_variance": min(float(pair[:, 0].min()) for pair in judged.pairs),
         **{name: float(np.mean(values)) for name, values in judged.totals.items()},
     }
 
@@ -172,8 +178,7 @@ def judge(
             if draw < params.likelihood_draws:
                 judged.likelihoods(law, test[part])
     row = _row(judged, test, shape, draws)
-    variance, error = torch.cat(judged.pairs, 1)
-    bins = calibration.reliability(variance, error, BINS)
+    bins = calibration.reliability(*judged.by_image(len(test)), BINS)
     frame = pd.DataFrame({name: part.numpy() for name, part in bins._asdict().items()})
     return row, frame.assign(scale=judged.scale, bin=range(1, BINS + 1))
 

@@ -113,8 +113,8 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
     ),
     "calibration": (
         "Measured squared error against the predicted variance, once scaled by one number fitted "
-        "on validation images; pixels in tenths by their prediction. Standard errors treat pixels "
-        "as independent, so they are lower bounds.",
+        "on validation images; pixels in tenths by their prediction. Bars: two standard errors, "
+        "for independent images; one odd digit is a large part of the error of dark pixels.",
         "Two charts: error against variance along the diagonal over four decades, and their ratio "
         "by tenth with a grey band of 15 percent around one.",
     ),
