@@ -19,6 +19,7 @@ PARAMS = UncertaintyParams(
     sigmas=(SIGMA,),
     shown=4,
     images=200,
+    mapped=120,
     draws=3,
     likelihood_draws=2,
     direction_images=100,
@@ -84,7 +85,7 @@ def test_a_right_covariance_is_judged_right(judged):
     for level in calibration.LEVELS:
         assert row[f"coverage_{level:g}"] == pytest.approx(level, abs=0.02)
     assert row["least_variance"] > 0 and row["clipped_share"] == 0
-    assert (row["draws"], row["images"]) == (3, 200)
+    assert (row["draws"], row["images"], row["mapped"]) == (3, 200, 120)
     assert ((bins["observed"] / bins["predicted"]) - 1).abs().max() < 0.2
     assert list(bins["bin"]) == list(range(1, 11))
 

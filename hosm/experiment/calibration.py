@@ -54,6 +54,12 @@ class _Judged:
         """Add what each noisy image has of a measure, shape (n,)."""
         self.totals.setdefault(name, []).append(float(value.mean()))
 
+    def maps(self, law: Posterior, x: Tensor, start: int) -> None:
+        """Add variances and errors of the images x from the place `start` on, n or fewer."""
+        part = slice(start, start + len(x))
+        self.variance[part] += law.variance[: len(x)]
+        self.error[part] += (x - law.mean[: len(x)]).square()
+
     def likelihoods(self, law: Posterior, x: Tensor) -> None:
         """Add negative log-likelihoods in nats, coverage, and the pairs behind reliability."""
         error, variance, scaled = (x - law.mean).square(), law.variance, law.scaled(self.scale)
@@ -63,6 +69,7 @@ class _Judged:
             self.add(f"nll_{name}", terms.sum(1) / 2)
         self.add("nll_low_rank", -law.log_prob(x))
         self.add("nll_scaled", -scaled.log_prob(x))
+        self.add("clipped_share", law.clipped_share)
         self.add("squared_distance_per_pixel", law.squared_distance(x) / x.shape[1])
         for level, found in zip(
             LEVELS, calibration.interval_coverage(scaled, x, LEVELS), strict=True
@@ -130,7 +137,7 @@ def _row(judged: _Judged, test: Tensor, shape: list[int], draws: int) -> Row:
     near = edges(test, shape)
     return {
         "draws": draws,
-        "images": len(test),
+        "mapped": len(test),
         "error_per_pixel": float(error.mean()),
         "predicted_variance_per_pixel": float(variance.mean()),
         "correlation": _correlation(variance, error),
@@ -158,26 +165,25 @@ def judge(
     Args:
         model: a trained model at one noise scale.
         validation: clean images that fit the scale and the isotropic variance, shape (m, D).
-        test: clean images, shape (n, D).
+        test: clean images, shape (n, D); likelihoods and reliability are of all of them.
         shape: channels, height and width of an image.
-        draws: noise draws of the measured error; likelihoods take the first few alone.
-        params: how many those are, and the seed.
+        draws: noise draws of the measured error, of the first few images.
+        params: how many images those are, noise draws of all images, and the seed.
 
     Returns:
         Numbers, and a table of predicted against measured variance in bins of the prediction.
     """
     generator = torch.Generator().manual_seed(params.seed)
-    judged = _Judged(test, *fit_baselines(model, validation, generator))
+    few = test[: params.mapped]
+    judged = _Judged(few, *fit_baselines(model, validation, generator))
     for draw in range(draws):
-        for start, noisy in _noisy(test, model.sigma, generator):
-            part = slice(start, start + len(noisy))
+        images = test if draw < params.likelihood_draws else few
+        for start, noisy in _noisy(images, model.sigma, generator):
             law = uncertainty.posterior(model, noisy, model.sigma)
-            judged.variance[part] += law.variance
-            judged.error[part] += (test[part] - law.mean).square()
-            judged.add("clipped_share", law.clipped_share)
+            judged.maps(law, few[start : start + len(noisy)], start)
             if draw < params.likelihood_draws:
-                judged.likelihoods(law, test[part])
-    row = _row(judged, test, shape, draws)
+                judged.likelihoods(law, test[start : start + len(noisy)])
+    row = {**_row(judged, few, shape, draws), "images": len(test)}
     bins = calibration.reliability(*judged.by_image(len(test)), BINS)
     frame = pd.DataFrame({name: part.numpy() for name, part in bins._asdict().items()})
     return row, frame.assign(scale=judged.scale, bin=range(1, BINS + 1))

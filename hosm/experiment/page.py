@@ -178,11 +178,13 @@ def _picture(name: str, path: Path) -> dict[str, str]:
 def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
     """Return what the page says of one denoiser, beside its tables and figures."""
     settings, made = found.card["settings"], found.card["made"]
-    draws = int(found.numbers["draws"].max())
+    most = found.numbers.sort_values("draws").iloc[-1]
     return {
         "title": name.removesuffix(WHOLE),
         "whole": name.endswith(WHOLE),
-        "draws": draws,
+        "draws": int(most["draws"]),
+        "mapped": int(most["mapped"]),
+        "images": int(most["images"]),
         "steps": f"{settings['max_steps']:,}",
         "rank": settings["rank"],
         "made": made,

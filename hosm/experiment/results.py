@@ -73,7 +73,7 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
 DENOISER = {  # field of Denoiser -> file below its folder, and the columns that a report needs
     "numbers": (
         "numbers.csv",
-        "model sigma draws images error_per_pixel predicted_variance_per_pixel correlation "
+        "model sigma draws images mapped error_per_pixel predicted_variance_per_pixel correlation "
         "edge_variance background_variance scale nll_low_rank nll_diagonal nll_isotropic "
         "nll_scaled coverage_0.5 coverage_0.8 coverage_0.95 least_variance clipped_share",
     ),

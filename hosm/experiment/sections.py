@@ -255,6 +255,7 @@ class UncertaintyParams(Frozen):
     sigmas: tuple[Positive, ...] = Field(min_length=1)
     shown: int = Field(ge=1)
     images: int = Field(ge=2)
+    mapped: int = Field(ge=2)
     draws: int = Field(ge=1)
     likelihood_draws: int = Field(ge=1)
     direction_images: int = Field(ge=1)
