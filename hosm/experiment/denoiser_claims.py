@@ -109,7 +109,7 @@ def _directions(where: str, directions: pd.DataFrame) -> Iterator[Claim]:
     ours, iterated = last.loc["s2"], last[last.index.str.contains("autodiff")]
     longest = iterated.loc[iterated["seconds"].idxmax()]
     statement = (
-        f"{last['k'].iloc[0]} directions of s2 hold {SHARE:.0%} of the error that converged "
+        f"{last['k'].iloc[0]} directions of s2 hold {SHARE:.0%} of the error that "
         f"subspace iteration's hold, at 1/{SAVING} of its time"
     )
     found = [

@@ -99,7 +99,7 @@ def explained_figure(directions: pd.DataFrame) -> Figure:
     saving = last["seconds"].max() / last.loc["s2", "seconds"]
     share = last.loc["s2", "share"] / last.loc[last["seconds"].idxmax(), "share"]
     ax.set_title(
-        f"{directions['k'].max()} directions of s2 hold {share:.0%} of what converged subspace "
+        f"{directions['k'].max()} directions of s2 hold {share:.0%} of what subspace "
         f"iteration's hold, {cells.ratio(float(saving))} faster"
     )
     legend(figure, keys, 2)
