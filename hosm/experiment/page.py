@@ -131,7 +131,7 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
     ),
     "explained": (
         "Share of the squared error of test images within the span of the first k directions, and "
-        "the median time to find ten of them for an image; for more steps it is scaled from fewer.",
+        "the median time to find ten for an image; for more steps it is scaled from fewer.",
         "A line chart of the share against k: the directions of s2 lie close to those of subspace "
         "iteration, principal components of residuals far below.",
     ),
