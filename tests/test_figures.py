@@ -207,7 +207,7 @@ def test_calibration_draws_the_diagonal_and_states_the_largest_gap(denoiser):
 
 def test_explained_states_share_and_saving(denoiser):
     words = _words(denoiser_figures.explained_figure(denoiser.directions))
-    assert any("hold 93%" in text and "80.0× faster" in text for text in words)
+    assert any("hold 93%" in text and "20.0× to 80.0× faster" in text for text in words)
     assert any("one for all images" in text for text in words)
 
 
