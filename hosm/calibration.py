@@ -93,9 +93,13 @@ def interval_coverage(law: Posterior, x: Tensor, levels: Sequence[float]) -> Ten
     return torch.stack([(z.erf() <= level).double().mean() for level in wanted])
 
 
-def _checked_levels(law: Posterior, x: Tensor, levels: Sequence[float]) -> Tensor:
+def _check_clean(law: Posterior, x: Tensor) -> None:
     check_one_shape("(n, D)", x=x, mean=law.mean)
     checked("x", x, ...)
+
+
+def _checked_levels(law: Posterior, x: Tensor, levels: Sequence[float]) -> Tensor:
+    _check_clean(law, x)
     check_probabilities("level", levels)
     return torch.tensor(levels, dtype=torch.float64, device=x.device)
 
@@ -113,8 +117,7 @@ def fitted_scale(law: Posterior, x: Tensor) -> float:
     Raises:
         ValueError: if x and the mean differ in shape, or x is of integers or not finite.
     """
-    check_one_shape("(n, D)", x=x, mean=law.mean)
-    checked("x", x, ...)
+    _check_clean(law, x)
     return float(((x - law.mean).square() / law.variance).double().mean())
 
 
@@ -135,8 +138,7 @@ def direction_z_scores(law: Posterior, x: Tensor, k: int) -> Tensor:
         ValueError: if x and the mean differ in shape, x is of integers or not finite, or k is
             out of range.
     """
-    check_one_shape("(n, D)", x=x, mean=law.mean)
-    checked("x", x, ...)
+    _check_clean(law, x)
     values, directions = leading_directions(law.covariance, k)
     return (directions.mT @ (x - law.mean).unsqueeze(-1)).squeeze(-1) / values.sqrt()
 
