@@ -3,9 +3,22 @@
 import sys
 
 from hosm.experiment import datasets
+from hosm.experiment.params import PrepareParams
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.readers import IMAGES, SPLITS
 from hosm.experiment.stage import open_stage
+
+
+def sizes_of(name: str, settings: PrepareParams) -> dict[str, int]:
+    """Return the sizes of the splits: of an image data set all that there are, up to a bound.
+
+    Args:
+        name: a data set of `datasets`.
+        settings: sizes of drawn data sets, and the bound.
+    """
+    if name in IMAGES:
+        return {split: min(settings.images, IMAGES[name].sizes[split]) for split in SPLITS}
+    return {split: getattr(settings, f"{split}_points") for split in SPLITS}
 
 
 def prepare(name: str) -> None:
@@ -16,9 +29,7 @@ def prepare(name: str) -> None:
     """
     with open_stage("prepare", name) as (params, run, _):
         settings = params.prepare
-        sizes = {split: getattr(settings, f"{split}_points") for split in SPLITS}
-        if name in IMAGES:  # as many as there are, at most
-            sizes = {split: min(settings.images, IMAGES[name].sizes[split]) for split in SPLITS}
+        sizes = sizes_of(name, settings)
         data = datasets.prepare(
             name,
             seed=settings.seed,

@@ -15,9 +15,12 @@ def results(tmp_path_factory):
     return load_results(write_inputs(tmp_path_factory.mktemp("claims")))
 
 
-def _find(judged, where, words):
+def _find(judged, where, words, exact=False):
     found = [
-        claim for claim in judged if claim.where.startswith(where) and words in claim.statement
+        claim
+        for claim in judged
+        if (claim.where == where if exact else claim.where.startswith(where))
+        and words in claim.statement
     ]
     assert len(found) == 1, [claim.statement for claim in judged]
     return found[0]
@@ -159,6 +162,13 @@ def test_a_denoiser_is_judged_by_its_numbers_at_every_scale(results, of, values,
     assert _find(_denoiser_claims(results), where, words).verdict == "holds"
     judged = _denoiser_claims(results, numbers=_changed(numbers, of, **values))
     assert _find(judged, where, words).verdict == "does not hold"
+
+
+def test_a_denoiser_trained_at_length_is_judged_apart(results):
+    judged = list(denoiser_claims(results))
+    words = "than under its diagonal"
+    assert "-1,605" in _find(judged, "denoiser, mnist5k", words, exact=True).evidence
+    assert "-2,005" in _find(judged, "denoiser, mnist5k, trained at length", words).evidence
 
 
 def test_one_bin_of_one_scale_decides_over_reliability(results):

@@ -122,6 +122,20 @@ def test_a_study_has_a_row_for_each_model_and_fewer_draws_for_one_scale():
     assert all(math.isfinite(value) for value in numbers.values())
 
 
+def test_pairs_are_grouped_by_image_whatever_the_blocks():
+    """Two draws of three images in blocks of two; an entry says its image, draw and pixel."""
+    judged = calibration._Judged(torch.zeros(3, 2), 1.0, 1.0)
+    for draw in range(2):
+        for images in ([0, 1], [2]):
+            entry = [[100 * i + 10 * draw + pixel for pixel in range(2)] for i in images]
+            judged.pairs.append(torch.stack([torch.tensor(entry), -torch.tensor(entry)], 1))
+    variance, error = judged.by_image(3)
+    assert variance.tolist() == [
+        [100 * i, 100 * i + 1, 100 * i + 10, 100 * i + 11] for i in range(3)
+    ]
+    assert torch.equal(error, -variance)
+
+
 def test_edges_are_where_ink_changes():
     image = torch.zeros(1, 8, 8)
     image[:, 2:6, 2:6] = 1
@@ -206,6 +220,9 @@ def test_the_three_ways_agree_where_the_model_is_exact():
     assert last.loc["PCA of residuals", "share"] == pytest.approx(s2, abs=0.05)
     assert math.isnan(last.loc["PCA of residuals", "seconds"])
     assert f"{directions.ITERATED}, differences, 5 steps" in last.index
+    times = [last.loc[f"{directions.ITERATED}, autodiff, {n} steps", "seconds"] for n in (5, 30)]
+    assert times[1] == pytest.approx(6 * times[0])  # scaled, and said so
+    assert set(last["timed_steps"]) == {0, 5}
     assert set(frame["sigma"]) == {SIGMA}
 
 

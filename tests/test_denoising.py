@@ -1,6 +1,7 @@
 """Figure 2: sets of points in the plane, their exact posteriors, and the study of a model."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -100,6 +101,21 @@ def test_a_model_that_is_exact_has_no_error():
     assert all(float(value.max()) == 0 for value in errors.values())
     other = denoising._relative_errors(law.scaled(1.2), law, 0.15)
     torch.testing.assert_close(other["covariance_error"], torch.full((50,), 0.2).double())
+
+
+def test_a_row_tells_the_learned_law_from_the_exact_one():
+    """A law that is shifted by sigma / 2 and too narrow, beside one that is right."""
+    data = FiniteData(draw("eight-gaussians", 2000).double())
+    x, sigma = data.sample(500, torch.Generator().manual_seed(0)), 0.15
+    x_noisy = x + sigma * torch.randn(x.shape, generator=torch.Generator().manual_seed(1)).double()
+    exact, _ = denoising.exact_posterior(data, x_noisy, sigma)
+    shift = torch.tensor([sigma / 2, 0.0], dtype=torch.float64)
+    wrong = replace(exact.scaled(0.25), mean=exact.mean + shift)
+    row = denoising._row("eight-gaussians", wrong, exact, x.float(), sigma)
+    assert row["mean_error"] == pytest.approx(0.5)
+    assert row["covariance_error"] == pytest.approx(0.75)
+    assert row["exact_coverage_0.8"] == pytest.approx(0.8, abs=0.06)
+    assert row["coverage_0.8"] < 0.5
 
 
 def test_points_of_no_plane_are_named():

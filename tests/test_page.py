@@ -72,6 +72,7 @@ def paths(root):
     """Stand-ins: what a figure shows is tested elsewhere."""
     denoisers = ("variance", "calibration", "directions", "traversals", "explained")
     names = [f"{name}-mnist5k" if name in denoisers else name for name in FIGURES]
+    names += ["calibration-mnist5k-whole", "explained-mnist5k-whole"]
     made = {name: root / f"{name}.png" for name in names}
     for path in made.values():
         path.write_bytes(PIXEL)
@@ -113,7 +114,7 @@ def test_every_table_is_filled(parsed, results):
 
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
-    assert len(parsed.images) == len(FIGURES)
+    assert len(parsed.images) == len(FIGURES) + 2  # of the denoiser that is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])
         assert content.startswith(b"\x89PNG")
@@ -161,6 +162,15 @@ def test_the_header_says_where_the_numbers_come_from(text, facts):
     ):
         assert words in header
     assert "ray " in header and "mlflow " in header and "dvc " in header
+
+
+def test_a_denoiser_trained_at_length_says_how_and_where(text):
+    section = text.partition('id="uncertainty"')[2].partition("</section>")[0]
+    run, _, kept = section.partition("mnist5k, trained at length")
+    assert "r = 5, up to 2,500 steps, profile" in run and "commit" not in run.split("<h3>")[-1]
+    assert "r = 50, up to 8,000 steps, profile paper, on 2 cores" in kept
+    assert "commit abc (<code>make denoisers</code>)" in kept
+    assert "-2,005" in kept and "-2,005" not in run
 
 
 def test_a_smoke_run_warns_that_its_numbers_mean_nothing(results, paths, facts, text):

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hosm.experiment.params import PrepareParams
+from pipeline.prepare import sizes_of
+
 ROOT = Path(__file__).resolve().parents[1]
 GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())
@@ -90,6 +93,13 @@ def test_every_computing_stage_has_a_cached_output():
         outs = body(stage).get("outs", [])
         if name != "report":
             assert any(isinstance(out, str) for out in outs), name
+
+
+def test_image_data_sets_are_taken_whole_up_to_a_bound():
+    sizes = {"train_points": 7, "validation_points": 5, "test_points": 3}
+    settings = PrepareParams(**sizes, seed=0, images=800, folder="")
+    assert sizes_of("moons", settings) == {"train": 7, "validation": 5, "test": 3}
+    assert sizes_of("mnist5k", settings) == {"train": 800, "validation": 500, "test": 500}
 
 
 def test_git_ignores_what_runs_write():

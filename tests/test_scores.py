@@ -6,7 +6,7 @@ from torch import nn
 
 from hosm.distributions import Gaussian
 from hosm.networks import MLP, ConditionalMLP
-from hosm.scores import ScoreModel
+from hosm.scores import LEAST, ScoreModel
 
 DOUBLE = torch.float64
 
@@ -45,6 +45,21 @@ def test_psd_head_gives_a_covariance_whatever_the_network_says(sigma):
         s2 = net(3 * points(50))[1].to_dense()
     precision = s2 + torch.eye(3, dtype=DOUBLE) / sigma**2
     assert torch.linalg.eigvalsh(precision).min() > -1e-6 * precision.abs().max()
+
+
+def test_psd_outputs_are_variances_and_the_correlations_of_a_factor_model():
+    """S_ij = (u_i u_j)^(1/2) w_i . w_j and S_ii = v_i, w = F / r^(1/2), u = v / (1 + |w|^2)."""
+    net = model(parametrisation="denoiser", psd=True, sigma=0.5).double()
+    x = points(4)
+    first, *rest = net.trunk(x / (1 + 0.5**2) ** 0.5)[:, 1:].unbind(1)
+    prior = torch.tensor(1 / (1 + 0.5**2), dtype=DOUBLE)
+    v = nn.functional.softplus(first + (prior - LEAST).expm1().log())
+    w = torch.stack(rest, 2) / 2**0.5
+    u = v / (1 + w.square().sum(2))
+    expected = (u.sqrt().unsqueeze(2) * w) @ (u.sqrt().unsqueeze(2) * w).mT
+    expected.diagonal(dim1=1, dim2=2).copy_(LEAST + v)
+    S = torch.eye(3, dtype=DOUBLE) + 0.5**2 * net(x)[1].to_dense()
+    torch.testing.assert_close(S, expected)
 
 
 @pytest.mark.parametrize("psd", [False, True])

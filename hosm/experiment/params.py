@@ -36,6 +36,7 @@ __all__ = [
     "MixingParams",
     "ModelParams",
     "Params",
+    "PrepareParams",
     "ReductionParams",
     "ScalesParams",
     "ScalingParams",
