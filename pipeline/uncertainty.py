@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from hosm.experiment import calibration, datasets, directions, provenance
-from hosm.experiment.models import load_model
+from hosm.experiment.models import folders, load_model
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, write_csv, write_json
 
@@ -27,7 +27,7 @@ def uncertainty(name: str) -> None:
         validation, test = torch.as_tensor(data.validation), torch.as_tensor(data.test)
         whole, card = load_model(data_folder / "models" / name)
         models = {("range", sigma): whole.at(sigma) for sigma in sigmas}
-        for place in sorted((data_folder / "scales" / name).iterdir()):
+        for place in folders(data_folder / "scales" / name):
             model, about = load_model(place)
             kind = "one scale" if about["settings"]["psd"] else "unconstrained"
             models[kind, about["settings"]["sigma"]] = model.at(about["settings"]["sigma"])

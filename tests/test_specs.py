@@ -1,5 +1,6 @@
 """Settings of one model: what excludes what, and the models of one scale beside a range."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 import yaml
 from pydantic import ValidationError
 
-from hosm.experiment.models import build_heads, build_model, load_model, save_model
+from hosm.experiment.models import build_heads, build_model, folders, load_model, save_model
 from hosm.experiment.params import ModelParams, SettingsError, load_params
 from hosm.experiment.tasks import training_settings
 from hosm.networks import ConditionalMLP
@@ -111,6 +112,47 @@ def test_a_model_of_a_range_is_saved_and_loaded(tmp_path):
     torch.testing.assert_close(again(x, 0.3)[0], model(x, 0.3)[0])
 
 
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: (path / "model.safetensors").unlink(), "holds no complete model"),
+        (
+            lambda path: (path / "model.safetensors").write_bytes(b"torn"),
+            "holds no complete model: .*header",
+        ),
+        (lambda path: _edited(path, lambda card: card.pop("shape")), "no complete model: 'shape'"),
+        (
+            lambda path: _edited(path, lambda card: card["settings"].update(psd=False)),
+            "card.json: Value error, psd is false; the target likelihood needs psd: true",
+        ),
+        (
+            lambda path: _edited(path, lambda card: card["settings"].update(rank=2)),
+            "the weights in .* do not fit its card",
+        ),
+    ],
+)
+def test_a_damaged_model_ends_in_a_line_that_names_it(tmp_path, spoil, message):
+    save_model(build_model(spec(), (3,), 1.3).state_dict(), spec(), (3,), 1.3, tmp_path / "m")
+    spoil(tmp_path / "m")
+    with pytest.raises(ValueError, match=message):
+        load_model(tmp_path / "m")
+
+
+def _edited(path, change):
+    card = json.loads((path / "card.json").read_text())
+    change(card)
+    (path / "card.json").write_text(json.dumps(card))
+
+
+def test_models_side_by_side_are_found_by_name(tmp_path):
+    for name in ("0.5", "0.3", ".half-written"):
+        (tmp_path / "s" / name).mkdir(parents=True)
+    assert [path.name for path in folders(tmp_path / "s")] == ["0.3", "0.5"]
+    for place in ("none", "s/0.3"):
+        with pytest.raises(ValueError, match="holds no models; run the stage"):
+            folders(tmp_path / place)
+
+
 def test_fourier_features_are_saved_and_shared_by_heads(tmp_path):
     network = {"kind": "mlp", "width": 8, "shared": False, "frequencies": 4}
     chosen = spec(sigma=0.3, backbone=network)
@@ -167,6 +209,11 @@ def test_models_of_one_scale_follow_the_model_of_the_range(tmp_path):
             r"train.mnist5k.*sigma is \[1.0, 0.1\]; legal",
         ),
         (lambda raw: raw["uncertainty"].update(images=1), "uncertainty.images = 1"),
+        (
+            lambda raw: raw["uncertainty"].update(sigmas=[0.3, 2.0]),
+            "uncertainty asks for sigma = 2.0; legal for train.mnist5k: 0.1 to 1.0",
+        ),
+        (lambda raw: raw["uncertainty"].update(direction_sigma=0.05), "asks for sigma = 0.05"),
     ],
 )
 def test_bad_settings_of_denoisers_end_in_one_line(tmp_path, change, message):

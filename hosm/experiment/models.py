@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -22,7 +24,7 @@ from hosm.experiment.params import Backbone, ModelParams, check_rank
 from hosm.networks import MLP, ConditionalMLP, parameter_count
 from hosm.scores import ScoreModel, outputs_per_coordinate
 
-__all__ = ["build_backbone", "build_heads", "build_model", "load_model", "save_model"]
+__all__ = ["build_backbone", "build_heads", "build_model", "folders", "load_model", "save_model"]
 
 
 def build_backbone(
@@ -161,6 +163,21 @@ def save_model(
         staged.rename(folder)
 
 
+def folders(place: Path) -> list[Path]:
+    """Return the folders of the models that a stage saved side by side, by name.
+
+    Args:
+        place: where they lie.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found = sorted(folder for folder in place.glob("*/") if not folder.name.startswith("."))
+    if not found:
+        raise ValueError(f"{place} holds no models; run the stage that trains them")
+    return found
+
+
 def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
     """Return a saved model, in evaluation mode, and its card.
 
@@ -168,14 +185,17 @@ def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
         folder: as written by `save_model`.
 
     Raises:
-        ValueError: the folder is incomplete or its weights do not fit its card.
+        ValueError: the folder is incomplete or damaged, or its weights do not fit its card.
     """
     try:
         card = json.loads((folder / "card.json").read_text())
         weights = load_file(folder / "model.safetensors")
-    except (OSError, ValueError) as error:
+        spec, shape, std = ModelParams(**card["settings"]), card["shape"], card["data_std"]
+    except ValidationError as error:
+        raise ValueError(f"{folder}/card.json: {error.errors()[0]['msg']}") from error
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise ValueError(f"{folder} holds no complete model: {error}") from error
-    model = build_model(ModelParams(**card["settings"]), card["shape"], card["data_std"])
+    model = build_model(spec, shape, std)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

@@ -168,11 +168,25 @@ def load_params(path: Path) -> Params:
     except ValidationError as error:
         raise SettingsError(_explain(error, ModelParams, "denoising.model.")) from error
     for name in params.images:
-        try:
-            params.scales.models(params.trained(name))
-        except ValidationError as error:
-            raise SettingsError(_explain(error, ModelParams, "scales.unconstrained.")) from error
+        _check_images(params, name)
     return params
+
+
+def _check_images(params: Params, name: str) -> None:
+    """Check what is asked of the denoiser of one set of images against what it learns."""
+    whole = params.trained(name)
+    try:
+        params.scales.models(whole)
+    except ValidationError as error:
+        raise SettingsError(_explain(error, ModelParams, "scales.unconstrained.")) from error
+    covered = whole.sigma if isinstance(whole.sigma, tuple) else (whole.sigma, whole.sigma)
+    asked = params.uncertainty
+    for sigma in (*asked.sigmas, asked.direction_sigma):
+        if not covered[0] <= sigma <= covered[1]:
+            raise SettingsError(
+                f"params.yaml: uncertainty asks for sigma = {sigma}; legal for train.{name}: "
+                f"{covered[0]} to {covered[1]}"
+            )
 
 
 def check_rank(rank: int, dimension: int) -> None:
