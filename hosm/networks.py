@@ -8,12 +8,27 @@ Order Gradients of the Data Distribution by Denoising", NeurIPS 2021, appendix C
 for images (see `hosm.unet`, which needs the `images` extra).
 """
 
+import copy
 import math
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MLP", "ConditionalMLP", "parameter_count"]
+__all__ = ["MLP", "ConditionalMLP", "narrowed", "parameter_count"]
+
+
+def narrowed(layer: nn.Linear | nn.Conv2d, outputs: int) -> nn.Linear | nn.Conv2d:
+    """Return a copy of a layer without its other outputs, the first so many.
+
+    Args:
+        layer: of `outputs` or more.
+        outputs: how many stay.
+    """
+    kept = copy.deepcopy(layer)
+    bias = None if layer.bias is None else nn.Parameter(layer.bias[:outputs].detach().clone())
+    kept.weight, kept.bias = nn.Parameter(layer.weight[:outputs].detach().clone()), bias
+    setattr(kept, "out_features" if isinstance(layer, nn.Linear) else "out_channels", outputs)
+    return kept
 
 
 class MLP(nn.Module):
@@ -82,6 +97,13 @@ class MLP(nn.Module):
         phase = x @ self.frequencies
         return torch.cat([x, phase.cos(), phase.sin()], 1)
 
+    def first(self, outputs: int) -> "MLP":
+        """Return the same network without its other outputs for each coordinate, 1 to all."""
+        narrow = copy.deepcopy(self)
+        narrow.outputs, count = outputs, outputs * self.dimension
+        narrow.layers[-1] = narrowed(self.layers[-1], count)  # type: ignore[arg-type]
+        return narrow
+
     def begin_as(self, other: "MLP") -> None:
         """Take over the frequencies and the hidden layers of a network of equal sizes.
 
@@ -123,6 +145,13 @@ class ConditionalMLP(nn.Module):
             nn.init.zeros_(layer.weight)
         self.modulation = nn.ModuleList(modulation)
         self.last = nn.Linear(width, outputs * dimension)
+
+    def first(self, outputs: int) -> "ConditionalMLP":
+        """Return the same network without its other outputs for each coordinate, 1 to all."""
+        narrow = copy.deepcopy(self)
+        narrow.outputs = outputs
+        narrow.last = narrowed(self.last, outputs * self.dimension)  # type: ignore[assignment]
+        return narrow
 
     def forward(self, x: Tensor, clock: Tensor) -> Tensor:
         """Map points x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).

@@ -24,8 +24,9 @@ A model of a range of noise scales takes sigma beside the points and is a `denoi
 outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks`).
 """
 
+import copy
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -213,6 +214,20 @@ class ScoreModel(nn.Module):
         scale = self._scale(x_noisy, sigma)
         return self._second(self._run(self.second, x_noisy, scale), scale)
 
+    def first_order(self) -> "ScoreModel":
+        """Return the model of s1 alone, of copied weights: where s2 is not asked for, it is free.
+
+        Raises:
+            ValueError: s2 shares a trunk that cannot be told to leave out its outputs.
+        """
+        if self.second is None and not hasattr(self.trunk, "first"):
+            raise ValueError(f"{type(self.trunk).__name__} has no `first`; legal: one that has")
+        trunk: Any = self.trunk
+        alone = copy.deepcopy(trunk) if self.second is not None else trunk.first(1)
+        shared: dict[str, Any] = {"sigma": self.sigma, "parametrisation": self.parametrisation}
+        shared |= {"data_std": self.data_std, "autocast": self.autocast}
+        return ScoreModel(alone, **shared).train(self.training)
+
     def at(self, sigma: float) -> "FixedScale":
         """Return the model at one noise scale, a callable of x_noisy alone.
 
@@ -231,6 +246,10 @@ class FixedScale:
     def __call__(self, x_noisy: Tensor) -> tuple[Tensor, DiagonalPlusLowRank | None]:
         """Return s1, shape (n, D), and s2 (see `ScoreModel.forward`)."""
         return self.model(x_noisy, self.sigma)
+
+    def first_order(self) -> "FixedScale":
+        """Return the model of s1 alone at this scale (see `ScoreModel.first_order`)."""
+        return FixedScale(self.model.first_order(), self.sigma)
 
     def score(self, x_noisy: Tensor) -> Tensor:
         """Return s1 alone at x_noisy, both of shape (n, D)."""

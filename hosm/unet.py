@@ -14,6 +14,7 @@ from diffusers import UNet2DModel
 from torch import Tensor, nn
 
 from hosm.checks import check_count, checked
+from hosm.networks import narrowed
 
 __all__ = ["UNet"]
 
@@ -84,13 +85,13 @@ class UNet(nn.Module):
             ValueError: there are fewer.
         """
         check_count("outputs", outputs, 1, self.outputs)
-        narrow = copy.deepcopy(self)
+        narrow, count = copy.deepcopy(self), self.shape[0] * outputs
         narrow.outputs, network = outputs, cast(Any, narrow.network)
         last: Any = network.conv_out
         if isinstance(last, nn.Sequential):
-            last = last[-1]
-        last.out_channels = kept = self.shape[0] * outputs
-        last.weight, last.bias = (nn.Parameter(part[:kept]) for part in (last.weight, last.bias))
+            last[-1] = narrowed(cast(nn.Conv2d, last[-1]), count)
+        else:
+            network.conv_out = narrowed(last, count)
         return narrow
 
     def forward(self, x: Tensor, clock: Tensor | None = None) -> Tensor:

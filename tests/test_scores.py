@@ -7,6 +7,7 @@ from torch import nn
 from hosm.distributions import Gaussian
 from hosm.networks import MLP, ConditionalMLP
 from hosm.scores import LEAST, ScoreModel
+from hosm.unet import UNet
 
 DOUBLE = torch.float64
 
@@ -207,3 +208,39 @@ def test_bfloat16_costs_digits_of_the_networks_and_no_more(shared):
     near.sum().backward()
     grads = [p.grad for p in short.trunk.parameters() if p.grad is not None]
     assert grads and all(grad.dtype == torch.float32 for grad in grads)
+
+
+# s1 alone ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("kind", ["mlp", "features", "conditional", "unet", "headed"])
+def test_s1_alone_is_the_same_s1_for_fewer_outputs(kind, shared):
+    torch.manual_seed(0)
+    sigma = (0.1, 1.0) if kind == "conditional" else 0.4
+    networks = {
+        "mlp": lambda outputs: MLP(64, outputs, width=8, skip=True),
+        "features": lambda outputs: MLP(64, outputs, width=8, frequencies=3),
+        "conditional": lambda outputs: ConditionalMLP(64, outputs, width=8),
+        "unet": lambda outputs: UNet((1, 8, 8), outputs, (8, 8, 8)),
+        "headed": lambda outputs: UNet((1, 8, 8), outputs, (8, 8, 8), head=8),
+    }
+    make = networks[kind]
+    trunk, second = (make(4), None) if shared else (make(1), make(3))
+    options = {"parametrisation": "denoiser", "psd": True, "data_std": 0.3}
+    net = ScoreModel(trunk, second, sigma=sigma, rank=2, **options).eval()
+    alone, x = net.at(0.4).first_order(), points(3, 64).float()
+    torch.testing.assert_close(alone.score(x), net.score(x, 0.4))
+    s1, s2 = alone(x)
+    assert s2 is None and not alone.model.training
+    torch.testing.assert_close(s1, net.score(x, 0.4))
+    sizes = [sum(p.numel() for p in each.parameters()) for each in (alone.model, net)]
+    assert sizes[0] < sizes[1]
+    with torch.no_grad():
+        next(net.parameters()).add_(1)
+    assert not torch.equal(alone.score(x), net.score(x, 0.4))  # copied weights
+
+
+def test_a_trunk_that_cannot_leave_out_outputs_is_named():
+    with pytest.raises(ValueError, match="Recorder has no `first`"):
+        ScoreModel(Recorder(), sigma=(0.1, 1.0), rank=1, parametrisation="denoiser").first_order()

@@ -8,7 +8,8 @@ ways to k of them, judged by the share of the residual energy |x - m|^2 that the
 - subspace iteration on C = sigma^2 dm/dx_noisy (Manor and Michaeli, "On the Posterior Distribution
   in Denoising: Application to Uncertainty Quantification", ICLR 2024, algorithm 1): V <- qr(C V)
   a number of times, 50 in their code, by forward-mode automatic differentiation, or, as there, by
-  differences of the denoiser; from one and the same s1, with k products in each step;
+  differences of the denoiser; from one and the same s1, with k products in each step, by a network
+  without the outputs of s2: that s1 shares a trunk with it must not count against the iteration;
 - `PCA`: the principal components of the residuals of validation images, the same for all images.
 """
 
@@ -23,11 +24,11 @@ from torch import Tensor
 
 from hosm.experiment.params import UncertaintyParams
 from hosm.experiment.stopwatch import summary, timed_in_turn
-from hosm.scores import FixedScale, ScoreModel
+from hosm.scores import FixedScale
 from hosm.tweedie import posterior_mean
 from hosm.uncertainty import leading_directions, posterior
 
-__all__ = ["COUNT", "compare", "explained", "pictures", "s1_alone", "subspace_iteration"]
+__all__ = ["COUNT", "compare", "explained", "pictures", "subspace_iteration"]
 
 COUNT = 10  # directions that are compared
 STEP = 0.1  # length of a difference of the denoiser, over a direction of unit length
@@ -59,20 +60,6 @@ def subspace_iteration(
         V = torch.linalg.qr(image)[0]
     order = image.norm(dim=1).argsort(1, descending=True)
     return V.take_along_dim(order.unsqueeze(1), 2)
-
-
-def s1_alone(model: Any) -> Any:  # noqa: ANN401
-    """Return a model of the same s1 that spends nothing on second-order outputs, where it can.
-
-    Subspace iteration needs s1 alone; that it shares a trunk with s2 must not count against it.
-    """
-    whole: Any = getattr(model, "model", None)
-    if not isinstance(whole, ScoreModel) or not hasattr(whole.trunk, "first"):
-        return model
-    trunk: Any = whole.trunk
-    options: dict[str, Any] = {"sigma": whole.sigma, "parametrisation": whole.parametrisation}
-    alone = ScoreModel(trunk.first(1), data_std=whole.data_std, **options)
-    return alone.eval().requires_grad_(False).at(model.sigma)
 
 
 def differences(model: FixedScale, x_noisy: Tensor) -> Products:
@@ -168,7 +155,7 @@ def _ways(
 ) -> dict[str, tuple[Callable[[Tensor], Tensor], int]]:
     """Return ways from noisy points to k directions by name, with their number of steps."""
     ways: dict[str, tuple[Callable[[Tensor], Tensor], int]]
-    ways, alone = {"s2": (partial(_by_model, model, k=k), 0)}, s1_alone(model)
+    ways, alone = {"s2": (partial(_by_model, model, k=k), 0)}, model.first_order()
     tries = [("autodiff", autodiff, steps) for steps in iterations]
     for name, make, steps in (*tries, ("differences", differences, min(iterations))):
         options: dict[str, Any] = {"k": k, "iterations": steps}
