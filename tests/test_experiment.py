@@ -74,7 +74,9 @@ def test_errors_are_summed_over_entries_and_averaged_over_points():
     by_autodiff = accuracy.autodiff_error(model, "logistic50", test, diagonal=True)
     assert by_autodiff == pytest.approx(50 * 0.04, rel=1e-3)
     by_probes = accuracy.hutchinson_error(model, "logistic50", test)
-    assert (1 - 1e-6) * by_autodiff < by_probes < 2 * by_autodiff  # the noise of 10 probes adds to it
+    assert (
+        (1 - 1e-6) * by_autodiff < by_probes < 2 * by_autodiff
+    )  # the noise of 10 probes adds to it
     first = accuracy.s1_error(model, "logistic50", test)
     assert first == pytest.approx(0.04 * np.square(test).sum(1).mean(), rel=1e-3)
 

@@ -46,10 +46,16 @@ def row(step_size, kolmogorov, ess_bulk, variance_ratio=1.0):
 
 def test_tuning_takes_the_most_samples_within_both_bounds():
     tried = [row(1.0, 0.05, 10), row(2.0, 0.08, 30), row(3.0, 0.05, 500, 1.3), row(4.0, 0.3, 900)]
-    best = lambda **bounds: mixing._best(tried, with_settings(**bounds))  # noqa: E731
-    assert best(bias_bound=0.1, variance_bound=1.25) == (tried[1], True)
-    assert best(bias_bound=0.1, variance_bound=1.4) == (tried[2], True)
-    assert best(bias_bound=0.01, variance_bound=1.25) == (tried[0], False)
+
+    def best(**bounds):
+        params = with_settings(**bounds)
+        judged = [{**each, "within_bound": mixing._within(each, params)} for each in tried]
+        found, within = mixing._best(judged)
+        return found["step_size"], within
+
+    assert best(bias_bound=0.1, variance_bound=1.25) == (2.0, True)
+    assert best(bias_bound=0.1, variance_bound=1.4) == (3.0, True)
+    assert best(bias_bound=0.01, variance_bound=1.25) == (1.0, False)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_what_does_not_hold_comes_from_the_numbers(text, results, paths, facts):
     section = text.partition('id="not"')[2].partition('id="again"')[0]
     failing = section.partition("What holds")[0]
     assert "s2 by the paper&#39;s objective is more accurate than autodiff" in failing
-    assert "Ozaki on ring6, exact scores, ε = 5: 0.31" in failing
+    assert "Ozaki, as printed – (ε = 5, diverged)" in failing
     assert "predicted variance and squared error of a pixel correlate" not in failing
     context = page.page_context(results, paths, facts)
     kinds = [context[name] for name in ("failing", "undecided", "holding")]

@@ -141,7 +141,8 @@ def _tried(
     rows = []
     for size, part in zip(sizes.tolist(), draws.split(params.tuning_chains), strict=True):
         ess = float(metrics.ess_bulk(part).min())
-        rows.append({"step_size": size, "ess_bulk": ess, **bias(part, exact, reference)})
+        row = {"step_size": size, "ess_bulk": ess, **bias(part, exact, reference)}
+        rows.append({**row, "within_bound": _within(row, params)})
     return rows
 
 
@@ -151,12 +152,12 @@ def _within(row: Row, params: MixingParams) -> bool:
     return row["kolmogorov"] <= params.bias_bound and factor <= math.log(params.variance_bound)
 
 
-def _best(tried: list[Row], params: MixingParams) -> tuple[Row, bool]:
+def _best(tried: list[Row]) -> tuple[Row, bool]:
     """Return the row with most effective samples within the bounds.
 
     Where none lies within, the least biased one is returned, with False.
     """
-    within = [row for row in tried if _within(row, params)]
+    within = [row for row in tried if row["within_bound"]]
     if within:
         return max(within, key=lambda row: row["ess_bulk"]), True
     return min(tried, key=lambda row: row["kolmogorov"]), False
@@ -171,7 +172,7 @@ def _search(
     ratio, tried = (high / low) ** (1 / (params.tries - 1)), []
     for _ in range(PASSES):
         tried += _tried(scores, method, sizes, exact, reference, params)
-        best, within = _best(tried, params)
+        best, within = _best(tried)
         powers = torch.linspace(-1, 1, params.tries // 2 + 2)[1:-1]
         sizes, ratio = best["step_size"] * ratio**powers, ratio ** (2 / (len(powers) + 1))
     return sorted(tried, key=lambda row: row["step_size"]), best["step_size"], within

@@ -26,7 +26,9 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
     "table1-first-order": ["Data set", "Regime"],
     "table1-whole": ["Data set", "Regime"],
     "table2-speed": ["Network"],
-    "table3-mixing": ["Target"],
+    "table3-mixing": ["Target", "Scores"],
+    "table3-whole": ["Target", "Scores"],
+    "table3-peers": ["Target"],
     "figure1-errors": ["Target of s2"],
 }
 SPACE = "\N{NO-BREAK SPACE}"
@@ -80,22 +82,44 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "about as steep as a line in proportion to D or less.",
     ),
     "tuning": (
-        "Effective samples against bias for every step size that tuning tried, smallest and "
-        "largest labelled. Draws to the right of the bound are biased: their ESS says little. "
-        "Runs that diverged are not drawn. The distance is the one that tuning sees.",
+        "Effective samples against bias for every step size that tuning tried. Filled points are "
+        "within both bounds; those in the shade, or hollow, are biased: their ESS says little. "
+        "Runs that diverged are not drawn.",
         "For each target a chart of the bulk effective sample size against the Kolmogorov "
         "distance to exact draws, a line for each sampler and kind of scores.",
     ),
     "curves": (
-        "Distance to exact draws of all draws so far, tuned step sizes, burn-in excluded.",
-        "For each target a chart of the Kolmogorov distance against iterations, falling as "
-        "chains mix, a line for each sampler and kind of scores.",
+        "Distance to exact draws of all draws so far, tuned step sizes, against seconds of "
+        "sampling on one thread. Adjusted steps need log p, which only exact scores come with.",
+        "For each target a chart of the Kolmogorov distance against seconds, falling as draws "
+        "accumulate, with the bias bound as a dotted line.",
     ),
-    "draws": (
-        "Draws of the tuned samplers beside exact draws, up to a thousand points each, with the "
-        "Kolmogorov distance of their radius, the distance from the centre.",
-        "Scatter plots in a grid: a row for each target; exact draws first, then Langevin and "
-        "Ozaki with exact and with learned scores.",
+    "equal-steps": (
+        "Chains from N(0, 4 I) on the law of two modes, learned scores: the distance of where "
+        "they are from the law, against iterations and against the time of the diffusion.",
+        "Two charts: against iterations the curve of Ozaki on the paper’s clock falls first; "
+        "against time all three curves lie on each other.",
+    ),
+    "step-bias": (
+        "Chains that began with exact draws: how far the mean of −log p is off after twelve times "
+        "v, against the step size. Bars are two standard errors.",
+        "For each target a chart of the bias against the step size: Langevin’s rises along a line "
+        "in proportion to it, the adjusted chain’s is zero within the bars.",
+    ),
+    "two-modes": (
+        "The paper’s figure 6: where the chains of the figure above are after some iterations.",
+        "Scatter plots in a grid: a row for each method, a column for each number of iterations.",
+    ),
+    "snapshots": (
+        "The paper’s figure in appendix F: many chains from N(0, 4 I) at its step sizes and "
+        "iterations, learned scores. As printed, Ozaki’s step diverges where the curvature is "
+        "positive; with the guard it does not.",
+        "Scatter plots in two rows, exact draws first, then each method and step size.",
+    ),
+    "single-chains": (
+        "One chain of each method at the paper’s steps, 30,000 draws after 1,000 of burn-in, "
+        "learned scores (its figure 5).",
+        "Scatter plots in two rows, exact draws first: which modes one chain visits.",
     ),
     "plane": (
         "Points in the plane at σ = 0.15. From left to right: clean, noisy, the mean of the "
@@ -170,7 +194,8 @@ def _parts(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _picture(name: str, path: Path) -> dict[str, str]:
-    caption, alt = FIGURES[name.partition("-")[0]]  # the rest names the images
+    known = name if name in FIGURES else name.partition("-")[0]  # the rest names the images
+    caption, alt = FIGURES[known]
     content = base64.b64encode(path.read_bytes()).decode()
     return {"src": f"data:image/png;base64,{content}", "caption": caption, "alt": alt}
 
@@ -207,6 +232,7 @@ def page_context(
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
         "bias_bound": results.bias_bound,
         "whole": results.whole.card,
+        "sampling_whole": results.sampling_whole and results.sampling_whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
         "figures": {name: _picture(name, path) for name, path in figures.items()},
         "failing": [claim for claim in judged if claim.verdict == "does not hold"],

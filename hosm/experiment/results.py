@@ -4,24 +4,19 @@ Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `sca
 `uncertainty/` and `training/`, each written by the stage of that name (`training/` by `train`).
 """
 
-import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from hosm.experiment.files import Arrays, arrays, entries, frame
 from hosm.experiment.params import load_params
-from hosm.experiment.rows import radial_distance, records
+from hosm.experiment.sampling_results import Sampling, load_sampling
 
 __all__ = ["WHOLE", "Denoiser", "Results", "Whole", "load_results"]
 
 WHOLE = "-whole"  # ends the name of a denoiser that is kept from a longer run
-
-Arrays = dict[str, NDArray[Any]]
 
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
@@ -56,13 +51,6 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
     "slopes": ("speed/slopes.csv", "device method rank variable time memory late_time"),
     "workers": ("scaling/steps.csv", "loop workers run seconds_per_step batch steps"),
     "plan": ("scaling/plan.csv", "network numbers link workers volume seconds compute_for_90"),
-    "mixing": (
-        "mixing/table3.csv",
-        "target scores method setting step_size ess_nice ess_bulk r_hat kolmogorov "
-        "finite_share ess_bulk_per_second within_bound tuning_within_bound paper_ess",
-    ),
-    "tuning": ("mixing/tuning.csv", "target scores method step_size ess_bulk kolmogorov"),
-    "curves": ("mixing/curves.csv", "target scores method iterations kolmogorov"),
     "planar": (
         "denoising/posteriors.csv",
         "dataset sigma points mean_error mean_error_standard_error covariance_error "
@@ -116,9 +104,10 @@ class Whole:
 class Results:
     """Everything that a report shows, as the stages measured it.
 
-    `draws` maps 'target|scores|method' to points, shape (n, 2), `points` 'dataset|column' of
-    figure 2. `denoisers` are by their images, those of a longer run with `WHOLE`. `training` maps
-    a model to its losses, `bias_bound` is the largest Kolmogorov distance that tuning accepts.
+    `sampling_whole` is a study of the samplers that is kept from a longer run. `points` maps
+    'dataset|column' to points of figure 2. `denoisers` are by their images, those of a longer run
+    with `WHOLE`. `training` maps a model to its losses, `bias_bound` is the largest Kolmogorov
+    distance that tuning accepts.
     """
 
     trials: pd.DataFrame
@@ -135,47 +124,13 @@ class Results:
     slopes: pd.DataFrame
     workers: pd.DataFrame
     plan: pd.DataFrame
-    mixing: pd.DataFrame
-    tuning: pd.DataFrame
-    curves: pd.DataFrame
-    draws: Arrays
+    sampling: Sampling
+    sampling_whole: Sampling | None
     planar: pd.DataFrame
     points: Arrays
     denoisers: dict[str, Denoiser]
     training: dict[str, pd.DataFrame]
     bias_bound: float
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; run the stage that writes it")
-    return path
-
-
-def _check_names(path: Path, there: list[str], wanted: str) -> None:
-    missing = [name for name in wanted.split() if name not in there]
-    if missing:
-        raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
-
-
-def _frame(path: Path, columns: str) -> pd.DataFrame:
-    frame = pd.read_csv(_existing(path))
-    _check_names(path, list(map(str, frame.columns)), columns)
-    if frame.empty:
-        raise ValueError(f"{path} holds no rows")
-    return frame
-
-
-def _arrays(path: Path, names: str = "") -> Arrays:
-    with np.load(_existing(path), allow_pickle=False) as archive:
-        _check_names(path, archive.files, names)
-        return {name: archive[name] for name in archive.files}
-
-
-def _json(path: Path, names: str = "") -> dict[str, Any]:
-    content = json.loads(_existing(path).read_text())
-    _check_names(path, list(content), names)
-    return content
 
 
 def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -186,31 +141,17 @@ def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([accuracy[~known], references[accuracy.columns]], ignore_index=True)
 
 
-def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFrame:
-    """Add the distance of the radius, where draws were kept, and judge the larger distance."""
-    radial = []
-    for row in records(mixing):
-        place = f"{row['target']}|{row['scores']}|"
-        kept, exact = draws.get(place + row["method"]), draws.get(f"{place}exact draws")
-        if row["setting"] != "tuned" or kept is None or exact is None:
-            radial.append(math.nan)
-        else:
-            radial.append(radial_distance(kept, exact))
-    distance = np.fmax(mixing["kolmogorov"], radial)
-    return mixing.assign(radial=radial, distance=distance, sound=distance <= bound)
-
-
 def _whole(folder: Path) -> Whole:
-    accuracy = _with_references(_frame(folder / "table1.csv", TABLE1))
-    learning, cost = _frame(folder / "curves.csv", LEARNING), _frame(folder / "cost.csv", COST)
-    card = _json(folder / "card.json", "profile seeds commit hardware protocol")
+    accuracy = _with_references(frame(folder / "table1.csv", TABLE1))
+    learning, cost = frame(folder / "curves.csv", LEARNING), frame(folder / "cost.csv", COST)
+    card = entries(folder / "card.json", "profile seeds commit hardware protocol")
     return Whole(accuracy, learning, cost, card)
 
 
 def _denoiser(folder: Path, pictured: bool = True) -> Denoiser:
-    frames = {name: _frame(folder / file, columns) for name, (file, columns) in DENOISER.items()}
-    pictures = _arrays(folder / "pictures.npz", PICTURES) if pictured else {}
-    card = _json(folder / "card.json", "shape settings made")
+    frames = {name: frame(folder / file, columns) for name, (file, columns) in DENOISER.items()}
+    pictures = arrays(folder / "pictures.npz", PICTURES) if pictured else {}
+    card = entries(folder / "card.json", "shape settings made")
     return Denoiser(**frames, pictures=pictures, card=card)
 
 
@@ -227,9 +168,7 @@ def _denoisers(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, 
 def load_results(root: Path) -> Results:
     """Read what the stages wrote.
 
-    References of table 1 are repeated for each regime and sigma. Table 3 gains `radial`, the
-    distance of the tuned draws' radius, `distance`, the larger one of that and the worst
-    coordinate's, and `sound`: whether that is within the bias bound.
+    References of table 1 are repeated for each regime and sigma.
 
     Args:
         root: the project's folder, with `params.yaml` and `data/results`.
@@ -240,12 +179,9 @@ def load_results(root: Path) -> Results:
     """
     folder = root / "data" / "results"
     frames: dict[str, Any] = {
-        field: _frame(folder / file, names) for field, (file, names) in FRAMES.items()
+        field: frame(folder / file, names) for field, (file, names) in FRAMES.items()
     }
-    draws = _arrays(folder / "mixing" / "samples.npz")
-    params = load_params(root / "params.yaml")
-    bound = params.mixing.bias_bound
-    frames["mixing"] = _with_radius(frames["mixing"], draws, bound)
+    params, kept = load_params(root / "params.yaml"), root / "reports" / "whole" / "sampling"
     frames["accuracy"] = _with_references(frames["accuracy"])
     losses = sorted((folder / "training").glob("*.csv"))
     if not losses:
@@ -253,9 +189,10 @@ def load_results(root: Path) -> Results:
     return Results(
         **frames,
         whole=_whole(root / "reports" / "whole"),
-        draws=draws,
-        points=_arrays(folder / "denoising" / "points.npz"),
+        sampling=load_sampling(folder),
+        sampling_whole=load_sampling(kept, pictured=False) if kept.is_dir() else None,
+        points=arrays(folder / "denoising" / "points.npz"),
         denoisers=_denoisers(folder, root / "reports" / "whole", params.images),
-        training={path.stem: _frame(path, TRAINING) for path in losses},
-        bias_bound=bound,
+        training={path.stem: frame(path, TRAINING) for path in losses},
+        bias_bound=params.mixing.bias_bound,
     )
