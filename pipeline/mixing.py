@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import cluster, convergence
+from hosm.experiment import cluster, convergence, provenance
 from hosm.experiment import mixing as studies
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
@@ -20,12 +20,11 @@ def mixing(*targets: str) -> None:
     Args:
         targets: names of laws that models were trained on.
     """
-    folder = PROJECT / "data" / "results" / "mixing"
+    folder, models = PROJECT / "data" / "results" / "mixing", PROJECT / "data" / "models"
     with open_stage("mixing") as (params, run, _):
         settings = params.mixing
         run.log_params(settings.model_dump())
-        models = {name: load_model(PROJECT / "data" / "models" / name)[0] for name in targets}
-        learned = {name: studies.learned_scores(model) for name, model in models.items()}
+        learned = {name: studies.learned_scores(load_model(models / name)[0]) for name in targets}
         exact = {name: studies.exact_scores(name) for name in targets}
         cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
         shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
@@ -50,6 +49,7 @@ def mixing(*targets: str) -> None:
         for table, rows in tables.items():
             write_csv(pd.DataFrame(rows), folder / f"{table}.csv")
             run.log_artifact(folder / f"{table}.csv")
+        write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         np.savez_compressed(folder / "samples.npz", **{key: x.numpy() for key, x in draws.items()})
         numbers = studies.headline(pd.DataFrame(tables["table3"]))
         write_json(numbers, PROJECT / "reports" / "metrics" / "mixing.json")
