@@ -7,7 +7,7 @@ import torch
 
 from hosm.experiment import convergence, mixing
 from hosm.experiment.datasets import law
-from hosm.experiment.draws_quality import bias
+from hosm.experiment.draws_quality import bias, within
 from hosm.experiment.params import MixingParams
 
 SETTINGS = {
@@ -49,9 +49,12 @@ def test_tuning_takes_the_most_samples_within_both_bounds():
 
     def best(**bounds):
         params = with_settings(**bounds)
-        judged = [{**each, "within_bound": mixing._within(each, params)} for each in tried]
-        found, within = mixing._best(judged)
-        return found["step_size"], within
+        judged = [
+            {**each, "within_bound": within(each, params.bias_bound, params.variance_bound)}
+            for each in tried
+        ]
+        found, sound = mixing._best(judged)
+        return found["step_size"], sound
 
     assert best(bias_bound=0.1, variance_bound=1.25) == (2.0, True)
     assert best(bias_bound=0.1, variance_bound=1.4) == (3.0, True)
@@ -59,15 +62,15 @@ def test_tuning_takes_the_most_samples_within_both_bounds():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "within"), [(1.24, True), (1.26, False), (1 / 1.24, True), (1 / 1.26, False)]
+    ("ratio", "sound"), [(1.24, True), (1.26, False), (1 / 1.24, True), (1 / 1.26, False)]
 )
-def test_the_variance_bound_holds_either_way(ratio, within):
-    assert mixing._within(row(1.0, 0.0, 1.0, ratio), with_settings(variance_bound=1.25)) == within
+def test_the_variance_bound_holds_either_way(ratio, sound):
+    assert within(row(1.0, 0.0, 1.0, ratio), 0.1, 1.25) == sound
 
 
 @pytest.mark.parametrize("ratio", [math.nan, 0.0, math.inf])
 def test_a_variance_that_is_no_number_is_beyond_the_bound(ratio):
-    assert not mixing._within(row(1.0, 0.0, 1.0, ratio), PARAMS)
+    assert not within(row(1.0, 0.0, 1.0, ratio), 0.5, 2.0)
 
 
 def test_bias_sees_a_blob_and_modes_of_double_variance():
@@ -91,8 +94,8 @@ def test_the_search_nears_the_step_of_the_known_optimum():
     )
     scores, exact = mixing.exact_scores("gaussian2"), law("gaussian2")
     reference = exact.sample(20_000, torch.Generator().manual_seed(1))
-    tried, best, within = mixing._search(scores, "mala", exact, reference, params)
-    assert within and len(tried) == 16
+    tried, best, sound = mixing._search(scores, "mala", exact, reference, params)
+    assert sound and len(tried) == 16
     assert [each["step_size"] for each in tried] == sorted(each["step_size"] for each in tried)
     assert 1.8 < best < 4.5
     spacing = math.log(params.step_sizes[1] / params.step_sizes[0]) / 7

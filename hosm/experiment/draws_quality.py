@@ -13,7 +13,7 @@ from torch import Tensor
 from hosm import metrics
 from hosm.laws import Law
 
-__all__ = ["bias", "quality"]
+__all__ = ["bias", "quality", "within"]
 
 MOST = 40_000  # draws that are looked at for a bias; neighbours in a chain say the same
 
@@ -76,3 +76,16 @@ def quality(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
         **bias(draws, exact, reference),
         "finite_share": float(torch.isfinite(draws).all(-1).float().mean()),
     }
+
+
+def within(found: dict[str, float], bias_bound: float, variance_bound: float) -> bool:
+    """Return whether draws are within two bounds on their bias; NaN is not.
+
+    Args:
+        found: as `bias` returns it.
+        bias_bound: largest Kolmogorov distance.
+        variance_bound: largest ratio of variances, either way.
+    """
+    ratio = found["variance_ratio"]
+    factor = abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
+    return found["kolmogorov"] <= bias_bound and factor <= math.log(variance_bound)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from hosm import metrics, samplers
 from hosm.experiment.datasets import law
-from hosm.experiment.draws_quality import bias, quality
+from hosm.experiment.draws_quality import bias, quality, within
 from hosm.experiment.params import MixingParams
 from hosm.laws import Law
 from hosm.scores import ScoreModel
@@ -142,14 +142,8 @@ def _tried(
     for size, part in zip(sizes.tolist(), draws.split(params.tuning_chains), strict=True):
         ess = float(metrics.ess_bulk(part).min())
         row = {"step_size": size, "ess_bulk": ess, **bias(part, exact, reference)}
-        rows.append({**row, "within_bound": _within(row, params)})
+        rows.append({**row, "within_bound": within(row, params.bias_bound, params.variance_bound)})
     return rows
-
-
-def _within(row: Row, params: MixingParams) -> bool:
-    """Whether draws are within both bounds; NaN is not."""
-    factor = abs(math.log(row["variance_ratio"])) if row["variance_ratio"] > 0 else math.inf
-    return row["kolmogorov"] <= params.bias_bound and factor <= math.log(params.variance_bound)
 
 
 def _best(tried: list[Row]) -> tuple[Row, bool]:
@@ -157,9 +151,9 @@ def _best(tried: list[Row]) -> tuple[Row, bool]:
 
     Where none lies within, the least biased one is returned, with False.
     """
-    within = [row for row in tried if row["within_bound"]]
-    if within:
-        return max(within, key=lambda row: row["ess_bulk"]), True
+    sound = [row for row in tried if row["within_bound"]]
+    if sound:
+        return max(sound, key=lambda row: row["ess_bulk"]), True
     return min(tried, key=lambda row: row["kolmogorov"]), False
 
 
@@ -172,10 +166,10 @@ def _search(
     ratio, tried = (high / low) ** (1 / (params.tries - 1)), []
     for _ in range(PASSES):
         tried += _tried(scores, method, sizes, exact, reference, params)
-        best, within = _best(tried)
+        best, sound = _best(tried)
         powers = torch.linspace(-1, 1, params.tries // 2 + 2)[1:-1]
         sizes, ratio = best["step_size"] * ratio**powers, ratio ** (2 / (len(powers) + 1))
-    return sorted(tried, key=lambda row: row["step_size"]), best["step_size"], within
+    return sorted(tried, key=lambda row: row["step_size"]), best["step_size"], sound
 
 
 def _standard_error(draws: Tensor) -> float:
@@ -211,7 +205,7 @@ def study(target: str, scores: Scores, params: MixingParams) -> Study:
     found = Study([], [], [], {"exact draws": reference[:4000]})
     for method in scores.methods():
         common = {"target": target, "scores": scores.name, "method": method}
-        tried, best, within = _search(scores, method, exact, reference, params)
+        tried, best, found_within = _search(scores, method, exact, reference, params)
         found.tuning.extend({**common, **row} for row in tried)
         own = PAPER_STEPS.get(target, {}).get(method)
         for setting, size in {"tuned": best, "paper's step": own}.items():
@@ -223,8 +217,8 @@ def study(target: str, scores: Scores, params: MixingParams) -> Study:
             row |= quality(draws, exact, reference)
             row["ess_bulk_standard_error"] = _standard_error(draws)
             row["acceptance"] = float(np.mean(acceptance))
-            row["within_bound"] = _within(row, params)
-            row["tuning_within_bound"] = within
+            row["within_bound"] = within(row, params.bias_bound, params.variance_bound)
+            row["tuning_within_bound"] = found_within
             row["paper_ess"] = PAPER_ESS.get(target, {}).get(method, math.nan)
             curve = list(_distances(draws, exact, reference))
             row["iterations_to_bound"] = _iterations_to(curve, params.bias_bound)
@@ -232,6 +226,8 @@ def study(target: str, scores: Scores, params: MixingParams) -> Study:
             if setting == "tuned":
                 found.draws[method] = draws.flatten(0, 1)[:: max(1, draws[..., 0].numel() // 4000)]
                 found.curves.extend({**common, **point} for point in curve)
+                told = f"eps {size:.3g}, ESS {row['ess_bulk']:.0f} at {row['kolmogorov']:.3f}"
+                print(f"{target}, {scores.name} scores, {method}: {told}", flush=True)
     return found
 
 
