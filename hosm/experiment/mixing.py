@@ -213,7 +213,7 @@ def study(target: str, scores: Scores, params: MixingParams) -> Study:
                 continue
             acceptance: list[float] = []
             draws = _final(scores.kernel(method, size, params.floor), exact, params, acceptance)
-            row = {**common, "setting": setting, "step_size": size}
+            row: Row = {**common, "setting": setting, "step_size": size}
             row |= quality(draws, exact, reference)
             row["ess_bulk_standard_error"] = _standard_error(draws)
             row["acceptance"] = float(np.mean(acceptance))
