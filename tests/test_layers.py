@@ -42,7 +42,13 @@ ALLOWED = {  # module -> what of ours it may import
     "training": {"noise", "batches", "objectives", "settings"},
     "heads": {"autodiff", "settings", "targets"},
 }
-TOOLS = {"ray.train": "cluster", "ray.tune": "search", "mlflow": "tracking"}
+TOOLS = {
+    "ray.train": "cluster",
+    "ray.tune": "search",
+    "mlflow": "tracking",
+    "jax": "peers",
+    "blackjax": "peers",
+}
 FILES = sorted([*ROOT.glob("hosm/**/*.py"), *ROOT.glob("pipeline/*.py")])
 IDS = [str(path.relative_to(ROOT)) for path in FILES]
 
