@@ -1,10 +1,10 @@
 """Results of the stages: files -> frames, read in one place and checked on reading.
 
 Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `scaling/`, `mixing/`,
-`uncertainty/` and `training/`, each written by the stage of that name (`training/` by `train`).
+`uncertainty/`, `diversity/` and `training/`, each written by the stage of that name (`training/`
+by `train`).
 """
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hosm.experiment.params import load_params
+from hosm.experiment.reading import Arrays, read_arrays, read_frame, read_json
 from hosm.experiment.rows import radial_distance, records
 
-__all__ = ["WHOLE", "Denoiser", "Results", "Whole", "load_results"]
+__all__ = ["WHOLE", "Denoiser", "Diversity", "Results", "Whole", "load_results"]
 
 WHOLE = "-whole"  # ends the name of a denoiser that is kept from a longer run
-
-Arrays = dict[str, NDArray[Any]]
 
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
@@ -83,6 +81,24 @@ DENOISER = {  # field of Denoiser -> file below its folder, and the columns that
     ),
     "directions": ("directions.csv", "method k share seconds images sigma"),
 }
+DIVERSITY = {  # field of Diversity -> file below its folder, and the columns that a report needs
+    "curves": (
+        "curves.csv",
+        "sampler method clock step start iterations time seconds changed entropy classes "
+        "confidence brightness",
+    ),
+    "summary": (
+        "summary.csv",
+        "sampler method step iterations iteration_time iteration_ratio bias changed entropy "
+        "entropy_standard_error classes confidence brightness equal_time_changed gain "
+        "gain_standard_error equal_time_gain equal_time_gain_standard_error",
+    ),
+    "search": (
+        "search.csv",
+        "method time step chains iterations noise_ratio noise_standard_error image_ratio "
+        "image_standard_error bias",
+    ),
+}
 TRAINING = "step train_dsm train_second validation_dsm validation_second"
 PICTURES = "clean noisy mean which eigenvalues directions trace"
 
@@ -103,6 +119,20 @@ class Denoiser:
 
 
 @dataclass(frozen=True, eq=False)
+class Diversity:
+    """What is known of chains of one set of images: see `diversity`, `step_search`.
+
+    `pictures` holds denoised images of chains; the `card` settings, and the classifier's accuracy.
+    """
+
+    curves: pd.DataFrame
+    summary: pd.DataFrame
+    search: pd.DataFrame
+    pictures: Arrays
+    card: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Whole:
     """Table 1 at the paper's sizes, kept from the last run of them: see `make table1`."""
 
@@ -117,8 +147,9 @@ class Results:
     """Everything that a report shows, as the stages measured it.
 
     `draws` maps 'target|scores|method' to points, shape (n, 2), `points` 'dataset|column' of
-    figure 2. `denoisers` are by their images, those of a longer run with `WHOLE`. `training` maps
-    a model to its losses, `bias_bound` is the largest Kolmogorov distance that tuning accepts.
+    figure 2. `denoisers` and `diversity` are by their images, denoisers of a longer run with
+    `WHOLE`. `training` maps a model to its losses, `bias_bound` is the largest Kolmogorov distance
+    that tuning accepts.
     """
 
     trials: pd.DataFrame
@@ -142,40 +173,9 @@ class Results:
     planar: pd.DataFrame
     points: Arrays
     denoisers: dict[str, Denoiser]
+    diversity: dict[str, Diversity]
     training: dict[str, pd.DataFrame]
     bias_bound: float
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; run the stage that writes it")
-    return path
-
-
-def _check_names(path: Path, there: list[str], wanted: str) -> None:
-    missing = [name for name in wanted.split() if name not in there]
-    if missing:
-        raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
-
-
-def _frame(path: Path, columns: str) -> pd.DataFrame:
-    frame = pd.read_csv(_existing(path))
-    _check_names(path, list(map(str, frame.columns)), columns)
-    if frame.empty:
-        raise ValueError(f"{path} holds no rows")
-    return frame
-
-
-def _arrays(path: Path, names: str = "") -> Arrays:
-    with np.load(_existing(path), allow_pickle=False) as archive:
-        _check_names(path, archive.files, names)
-        return {name: archive[name] for name in archive.files}
-
-
-def _json(path: Path, names: str = "") -> dict[str, Any]:
-    content = json.loads(_existing(path).read_text())
-    _check_names(path, list(content), names)
-    return content
 
 
 def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -201,16 +201,19 @@ def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFr
 
 
 def _whole(folder: Path) -> Whole:
-    accuracy = _with_references(_frame(folder / "table1.csv", TABLE1))
-    learning, cost = _frame(folder / "curves.csv", LEARNING), _frame(folder / "cost.csv", COST)
-    card = _json(folder / "card.json", "profile seeds commit hardware protocol")
+    accuracy = _with_references(read_frame(folder / "table1.csv", TABLE1))
+    learning = read_frame(folder / "curves.csv", LEARNING)
+    cost = read_frame(folder / "cost.csv", COST)
+    card = read_json(folder / "card.json", "profile seeds commit hardware protocol")
     return Whole(accuracy, learning, cost, card)
 
 
 def _denoiser(folder: Path, pictured: bool = True) -> Denoiser:
-    frames = {name: _frame(folder / file, columns) for name, (file, columns) in DENOISER.items()}
-    pictures = _arrays(folder / "pictures.npz", PICTURES) if pictured else {}
-    card = _json(folder / "card.json", "shape settings made")
+    frames = {
+        name: read_frame(folder / file, columns) for name, (file, columns) in DENOISER.items()
+    }
+    pictures = read_arrays(folder / "pictures.npz", PICTURES) if pictured else {}
+    card = read_json(folder / "card.json", "shape settings made")
     return Denoiser(**frames, pictures=pictures, card=card)
 
 
@@ -222,6 +225,13 @@ def _denoisers(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, 
         for folder in sorted((whole / "denoisers").glob("*/"))
     }
     return {**found, **kept}
+
+
+def _diversity(folder: Path) -> Diversity:
+    frames = {name: read_frame(folder / file, cols) for name, (file, cols) in DIVERSITY.items()}
+    card = read_json(folder / "card.json", "shape settings made accuracies")
+    pictures = read_arrays(folder / "pictures.npz", "starts own noise_iterations")
+    return Diversity(**frames, pictures=pictures, card=card)
 
 
 def load_results(root: Path) -> Results:
@@ -240,9 +250,9 @@ def load_results(root: Path) -> Results:
     """
     folder = root / "data" / "results"
     frames: dict[str, Any] = {
-        field: _frame(folder / file, names) for field, (file, names) in FRAMES.items()
+        field: read_frame(folder / file, names) for field, (file, names) in FRAMES.items()
     }
-    draws = _arrays(folder / "mixing" / "samples.npz")
+    draws = read_arrays(folder / "mixing" / "samples.npz")
     params = load_params(root / "params.yaml")
     bound = params.mixing.bias_bound
     frames["mixing"] = _with_radius(frames["mixing"], draws, bound)
@@ -254,8 +264,9 @@ def load_results(root: Path) -> Results:
         **frames,
         whole=_whole(root / "reports" / "whole"),
         draws=draws,
-        points=_arrays(folder / "denoising" / "points.npz"),
+        points=read_arrays(folder / "denoising" / "points.npz"),
         denoisers=_denoisers(folder, root / "reports" / "whole", params.images),
-        training={path.stem: _frame(path, TRAINING) for path in losses},
+        diversity={name: _diversity(folder / "diversity" / name) for name in params.images},
+        training={path.stem: read_frame(path, TRAINING) for path in losses},
         bias_bound=bound,
     )

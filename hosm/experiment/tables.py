@@ -21,6 +21,7 @@ from hosm.experiment.accuracy_tables import (
     named,
 )
 from hosm.experiment.denoiser_tables import denoiser_tables, posterior_table
+from hosm.experiment.diversity_tables import diversity_tables
 from hosm.experiment.headline import headline_table, readme_block, replace_between_markers
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import Results, load_results
@@ -168,7 +169,8 @@ def _distance(row: Row) -> str:
 
 def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
-    denoisers = [denoiser_tables(*each) for each in results.denoisers.items()]
+    of_images = [denoiser_tables(*each) for each in results.denoisers.items()]
+    of_images += [diversity_tables(*each) for each in results.diversity.items()]
     return {
         "headline": headline_table(results),
         "table1-accuracy": accuracy_table(results.accuracy),
@@ -188,7 +190,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "scaling-plan": cost_tables.plan_table(results.plan),
         "table3-mixing": mixing_table(results.mixing, results.bias_bound),
         "figure2-posteriors": posterior_table(results.planar),
-        **{name: table for tables in denoisers for name, table in tables.items()},
+        **{name: table for tables in of_images for name, table in tables.items()},
     }
 
 

@@ -1,0 +1,57 @@
+"""Files that stages wrote, read and checked: tables, arrays, cards."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["Arrays", "read_arrays", "read_frame", "read_json"]
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist; run the stage that writes it")
+    return path
+
+
+def _check_names(path: Path, there: list[str], wanted: str) -> None:
+    missing = [name for name in wanted.split() if name not in there]
+    if missing:
+        raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
+
+
+def read_frame(path: Path, columns: str) -> pd.DataFrame:
+    """Return a table.
+
+    Args:
+        path: a CSV file.
+        columns: those that it must have, separated by spaces.
+
+    Raises:
+        FileNotFoundError: it is missing.
+        ValueError: it lacks a column, or holds no rows.
+    """
+    frame = pd.read_csv(_existing(path))
+    _check_names(path, list(map(str, frame.columns)), columns)
+    if frame.empty:
+        raise ValueError(f"{path} holds no rows")
+    return frame
+
+
+def read_arrays(path: Path, names: str = "") -> Arrays:
+    """Return the arrays of a .npz file by their names; arguments and errors as in `read_frame`."""
+    with np.load(_existing(path), allow_pickle=False) as archive:
+        _check_names(path, archive.files, names)
+        return {name: archive[name] for name in archive.files}
+
+
+def read_json(path: Path, names: str = "") -> dict[str, Any]:
+    """Return a JSON object; arguments and errors as in `read_frame`."""
+    content = json.loads(_existing(path).read_text())
+    _check_names(path, list(content), names)
+    return content
