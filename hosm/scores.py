@@ -247,10 +247,29 @@ class ScoreModel(nn.Module):
         if self.second is None and not hasattr(self.trunk, "first"):
             raise ValueError(f"{type(self.trunk).__name__} has no `first`; legal: one that has")
         trunk: Any = self.trunk
-        alone = copy.deepcopy(trunk) if self.second is not None else trunk.first(1)
+        return self._of(copy.deepcopy(trunk) if self.second is not None else trunk.first(1), None)
+
+    def diagonal_only(self) -> "ScoreModel":
+        """Return a model of the same s1 and the same diagonal of s2, of copied weights.
+
+        With `psd` the diagonal of S is an output of its own, so that the outputs of the factor are
+        left out: their columns are free where only the diagonal is asked for, as in `samplers`.
+        Where the diagonal takes the factor too, or a trunk cannot leave out outputs, all stay.
+        """
+        last: Any = self.trunk if self.second is None else self.second
+        if not (self.psd and self.rank and hasattr(last, "first")):
+            return copy.deepcopy(self)
+        if self.second is None:
+            return self._of(last.first(2), None, psd=True)
+        return self._of(copy.deepcopy(self.trunk), last.first(1), psd=True)
+
+    def _of(
+        self, trunk: nn.Module, second: nn.Module | None, *, psd: bool = False
+    ) -> "ScoreModel":
+        """Return a model of rank 0 of these backbones, in all else as this one."""
         shared: dict[str, Any] = {"sigma": self.sigma, "parametrisation": self.parametrisation}
-        shared |= {"data_std": self.data_std, "autocast": self.autocast}
-        return ScoreModel(alone, **shared).train(self.training)
+        shared |= {"data_std": self.data_std, "autocast": self.autocast, "psd": psd}
+        return ScoreModel(trunk, second, **shared).train(self.training)
 
     def at(self, sigma: float) -> "FixedScale":
         """Return the model at one noise scale, a callable of x_noisy alone.
@@ -278,6 +297,10 @@ class FixedScale:
     def first_order(self) -> "FixedScale":
         """Return the model of s1 alone at this scale (see `ScoreModel.first_order`)."""
         return FixedScale(self.model.first_order(), self.sigma)
+
+    def diagonal_only(self) -> "FixedScale":
+        """Return the model of s1 and the diagonal of s2 alone (`ScoreModel.diagonal_only`)."""
+        return FixedScale(self.model.diagonal_only(), self.sigma)
 
     def score(self, x_noisy: Tensor) -> Tensor:
         """Return s1 alone at x_noisy, both of shape (n, D)."""

@@ -8,11 +8,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hosm.experiment.chain_sections import DiversityParams
 from hosm.experiment.communication import communication_plan
 from hosm.experiment.dimension_cost import slopes
+from hosm.experiment.diversity_summary import summarised
 
 PARAMS = Path(__file__).parents[1] / "params.yaml"
 SIDE = 8
+DIVERSITY = {
+    "sigma": 0.5,
+    "noise_step": 0.02,
+    "noise_iterations": 20,
+    "step": 0.03,
+    "chains": 16,
+    "iterations": 100,
+    "records": 4,
+    "times": (0.015, 0.03, 0.06, 0.5),
+    "bias_bound": 0.1,
+    "bias_chains": 40,
+    "bias_time": 1.0,
+    "repeats": 7,
+    "seed": 0,
+}
 MODELS = ("mnist5k", "ring6", "two-modes")
 NAN = float("nan")
 OBJECTIVES = {"moment": (10.9, 8.1, 7.2), "residual": (8.9, 7.3, 4.1), "jacobian": (7.4, 5.6, 2.1)}
@@ -389,6 +406,53 @@ def pictures(
     return arrays
 
 
+SAMPLERS = {  # name -> method, clock, eps, time of an iteration, share that changes in the end
+    "Langevin": ("langevin", "langevin", 0.03, 0.015, 0.30),
+    "Ozaki": ("ozaki", "paper", 0.03, 0.03, 0.45),
+    "Ozaki, Langevin's clock": ("ozaki", "langevin", 0.03, 0.015, 0.29),
+    "Langevin, largest step": ("langevin", "langevin", 0.06, 0.03, 0.46),
+    "Ozaki, largest step": ("ozaki", "paper", 0.5, 0.5, 0.75),
+    "fixed curvature, largest step": ("fixed", "paper", 0.06, 0.06, 0.55),
+}
+
+
+def diversity() -> dict[str, pd.DataFrame]:
+    """Chains of ten starts that change class in proportion to iterations: Ozaki is its clock."""
+    curves, tried = [], []
+    for name, (method, clock, step, time, end) in SAMPLERS.items():
+        about = {"sampler": name, "method": method, "clock": clock, "step": step}
+        for t, start in ((t, start) for t in (0, 1, 50, 100) for start in range(10)):
+            share = 0.04 + (end - 0.04) * t / 100 + 0.002 * (start - 4.5)
+            place = {"start": start, "iterations": t, "time": t * time, "seconds": 0.2 * t}
+            measures = {"changed": share, "entropy": 2 * share, "classes": 1 + 9 * share}
+            curves.append({**about, **place, **measures, "confidence": 0.9, "brightness": 0.13})
+    for method, worst in (("langevin", 1.25), ("ozaki", 1.02), ("fixed", 1.0)):
+        for time in (0.015, 0.03, 0.06, 0.5):
+            ratios = {"noise_ratio": worst, "image_ratio": 0.95, "bias": worst - 0.95}
+            tried.append({"method": method, "time": time, "step": time, "chains": 40, **ratios})
+    tried.insert(0, {**tried[0], "method": "draws", "time": 0.0, "step": NAN, "noise_ratio": 1.0})
+    errors = {"noise_standard_error": 0.003, "image_standard_error": 0.03}
+    search = pd.DataFrame(tried).assign(iterations=16, **errors)
+    cost = pd.DataFrame({"method": ["langevin", "ozaki", "fixed"], "ratio": [1.0, 1.04, 1.0]})
+    params = DiversityParams(**{**DIVERSITY, "iterations": 100})
+    frame = pd.DataFrame(curves)
+    summary = summarised(frame, search, cost.assign(seconds=0.2), params)
+    return {"curves": frame, "summary": summary, "search": search}
+
+
+def chains(generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """Pictures of chains from noise, and from three test images."""
+    pixels = SIDE * SIDE
+    arrays = {"starts": generator.uniform(size=(3, pixels)), "own": np.arange(3)}
+    arrays["noise_iterations"] = np.array([0, 5, 20])
+    for name in SAMPLERS:
+        arrays[f"chains|{name}"] = generator.uniform(size=(3, 12, pixels))
+        arrays[f"labels|{name}"] = generator.integers(0, 10, size=(3, 12))
+        if "largest" not in name:
+            arrays[f"noise|{name}"] = generator.uniform(size=(3, 3, pixels))
+    return arrays
+
+
 def losses() -> pd.DataFrame:
     step = np.arange(100, 501, 100)
     falling = 5.0 + 100 / step
@@ -481,6 +545,7 @@ def write_inputs(root: Path) -> Path:
         "uncertainty/mnist5k/reliability": reliability(),
         "uncertainty/mnist5k/numbers": numbers(),
         "uncertainty/mnist5k/directions": directions(),
+        **{f"diversity/mnist5k/{name}": frame for name, frame in diversity().items()},
         **{f"training/{model}": losses() for model in MODELS},
     }
     for name, frame in frames.items():
@@ -490,6 +555,8 @@ def write_inputs(root: Path) -> Path:
     np.savez_compressed(folder / "denoising" / "points.npz", **points(generator))
     denoiser = folder / "uncertainty" / "mnist5k"
     np.savez_compressed(denoiser / "pictures.npz", **pictures(generator))
+    of_chains = folder / "diversity" / "mnist5k"
+    np.savez_compressed(of_chains / "pictures.npz", **chains(generator))
     whole = root / "reports" / "whole"
     _write_sampling(whole / "sampling")
     kept = whole / "denoisers" / "mnist5k"
@@ -505,6 +572,9 @@ def write_inputs(root: Path) -> Path:
     settings = {"sigma": [0.1, 1.0], "rank": 5, "max_steps": 2500}
     card = {"shape": [1, SIDE, SIDE], "settings": settings, "made": made}
     (denoiser / "card.json").write_text(json.dumps(card))
+    accuracies = {"clean_accuracy": 0.986, "clean_images": 500, "denoised_accuracy": 0.966}
+    found = {**card, "settings": DIVERSITY, "accuracies": accuracies}
+    (of_chains / "card.json").write_text(json.dumps(found))
     card["settings"] = {**settings, "rank": 50, "max_steps": 8000}
     (kept / "card.json").write_text(json.dumps(card))
     prepared = root / "data" / "prepared" / "gaussian100"

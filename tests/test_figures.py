@@ -46,9 +46,10 @@ def test_every_figure_is_a_small_png_of_page_width(written):
     names += " step-bias two-modes snapshots single-chains plane training"
     names += " calibration explained variance directions traversals"
     kept = ["calibration-mnist5k-whole", "explained-mnist5k-whole"]  # which have no pictures
+    chains = "classes steps noise chains".split()
     own = [name.removesuffix("-mnist5k") for name in written]
-    assert own == [*names.split(), *kept]
-    assert set(page.FIGURES) == set(names.split())  # each has a caption
+    assert own == [*names.split(), *kept, *chains]
+    assert set(page.FIGURES) == {*names.split(), *chains}  # each has a caption
     for name, path in written.items():
         with Image.open(path) as image:
             assert (image.format, image.width) == ("PNG", 902), name

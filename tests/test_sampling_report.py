@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hosm.experiment import cells, sampling_figures, sampling_pictures, style
-from hosm.experiment.files import arrays, frame
+from hosm.experiment.reading import read_arrays, read_frame
 from hosm.experiment.sampling_claims import sampling_claims
 from hosm.experiment.sampling_results import comparisons, load_sampling
 from hosm.experiment.sampling_tables import comparison_table, mixing_table, peer_table, why
@@ -218,12 +218,12 @@ def test_a_chain_that_diverged_at_once_leaves_an_empty_panel(found, tmp_path):
 
 def test_files_are_checked_on_reading(tmp_path):
     with pytest.raises(FileNotFoundError, match="run the stage that writes it"):
-        frame(tmp_path / "none.csv", "a")
+        read_frame(tmp_path / "none.csv", "a")
     pd.DataFrame({"a": [1]}).to_csv(tmp_path / "some.csv", index=False)
     with pytest.raises(ValueError, match=r"some.csv lacks b, c; it has a"):
-        frame(tmp_path / "some.csv", "a b c")
+        read_frame(tmp_path / "some.csv", "a b c")
     with pytest.raises(FileNotFoundError):
-        arrays(tmp_path / "none.npz")
+        read_arrays(tmp_path / "none.npz")
 
 
 def test_a_kept_study_says_how_it_was_made(root):

@@ -244,3 +244,36 @@ def test_s1_alone_is_the_same_s1_for_fewer_outputs(kind, shared):
 def test_a_trunk_that_cannot_leave_out_outputs_is_named():
     with pytest.raises(ValueError, match="Recorder has no `first`"):
         ScoreModel(Recorder(), sigma=(0.1, 1.0), rank=1, parametrisation="denoiser").first_order()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("trunk", ["mlp", "unet"])
+@pytest.mark.parametrize("psd", [True, False])
+def test_the_diagonal_alone_is_that_of_s2(trunk, shared, psd):
+    """Under psd without the columns, whose outputs are left out; else all are needed and stay."""
+
+    def backbone(outputs):
+        if trunk == "unet":
+            return UNet((1, 8, 8), outputs, channels=(8, 8, 8), head=8, conditional=True)
+        return ConditionalMLP(64, outputs, width=8)
+
+    parts = (backbone(5), None) if shared else (backbone(1), backbone(4))
+    options = {"parametrisation": "denoiser", "psd": psd, "data_std": 0.3}
+    net = ScoreModel(*parts, sigma=(0.1, 1.0), rank=3, **options).eval()
+    alone, x = net.at(0.4).diagonal_only(), points(3, 64).float()
+    (s1, s2), (first, diagonal) = net.at(0.4)(x), alone(x)
+    torch.testing.assert_close(first, s1)
+    torch.testing.assert_close(diagonal.diagonal(), s2.diagonal())
+    assert diagonal.rank == (0 if psd else 3) and not alone.model.training
+    counts = [sum(p.numel() for p in part.parameters()) for part in (alone.model, net)]
+    assert counts[0] < counts[1] if psd else counts[0] == counts[1]
+    with torch.no_grad():
+        next(alone.model.parameters()).zero_()  # a copy: the model is untouched
+    torch.testing.assert_close(net.at(0.4)(x)[0], s1)
+
+
+def test_a_trunk_that_leaves_nothing_out_keeps_its_columns():
+    net = ScoreModel(Recorder(), sigma=(0.1, 1.0), rank=1, parametrisation="denoiser", psd=True)
+    x = points(4).float()
+    expected = net(x, 0.3)[1].diagonal()
+    torch.testing.assert_close(net.diagonal_only()(x, 0.3)[1].diagonal(), expected)

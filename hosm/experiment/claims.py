@@ -14,6 +14,7 @@ import pandas as pd
 
 from hosm.experiment import cells
 from hosm.experiment.denoiser_claims import denoiser_claims
+from hosm.experiment.diversity_claims import diversity_claims
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import Results
 from hosm.experiment.rows import BASELINE, Row, groups, is_exact, is_reference, margin, records
@@ -177,4 +178,5 @@ def claims(results: Results) -> list[Claim]:
         *_cost(results.training_cost, results.slopes),
         *sampling_claims(results.sampling_whole or results.sampling),
         *denoiser_claims(results),
+        *diversity_claims(results),
     ]

@@ -18,9 +18,15 @@ from hosm.experiment.denoiser_figures import (
     explained_figure,
     plane_figure,
 )
+from hosm.experiment.diversity_figures import (
+    chains_figure,
+    classes_figure,
+    noise_figure,
+    steps_figure,
+)
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.reduction_figures import reduction_figure
-from hosm.experiment.results import Denoiser, Results
+from hosm.experiment.results import Denoiser, Diversity, Results
 from hosm.experiment.rows import Row, groups, is_exact, is_reference, method_order, records
 from hosm.experiment.style import (
     BLUE,
@@ -222,6 +228,18 @@ def _sampling_drawings(results: Results) -> dict[str, Callable[[], Figure]]:
     }
 
 
+def _diversity_drawings(name: str, found: Diversity) -> dict[str, Callable[[], Figure]]:
+    """Return what draws the figures of chains of one set of images, by their names."""
+    images, card, summary = found.pictures, found.card, found.summary
+    shape, settings = card["shape"], card["settings"]
+    return {
+        f"classes-{name}": lambda: classes_figure(found.curves, summary),
+        f"steps-{name}": lambda: steps_figure(found.search, summary, settings["bias_bound"]),
+        f"noise-{name}": lambda: noise_figure(images, shape, settings["noise_step"]),
+        f"chains-{name}": lambda: chains_figure(images, shape, summary),
+    }
+
+
 def write_all(results: Results, folder: Path) -> dict[str, Path]:
     """Draw every figure into a folder.
 
@@ -246,6 +264,8 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
     }
     for name, found in results.denoisers.items():
         drawings |= _denoiser_drawings(name, found)
+    for name, chains in results.diversity.items():
+        drawings |= _diversity_drawings(name, chains)
     paths = {name: folder / f"{name}.png" for name in drawings}
     for name, draw in drawings.items():
         save_figure(draw(), paths[name])

@@ -5,22 +5,18 @@ A saved model is a folder with `model.safetensors` (the averaged weights) and `c
 """
 
 import importlib
-import json
 import math
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from hosm import __version__
 from hosm.experiment.params import Backbone, ModelParams, check_rank
+from hosm.experiment.weights import read_weights, write_weights
 from hosm.networks import MLP, ConditionalMLP, parameter_count
 from hosm.scores import ScoreModel, outputs_per_coordinate
 
@@ -153,14 +149,7 @@ def save_model(
         },
         **facts,
     }
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-        staged = Path(temporary) / folder.name
-        staged.mkdir()
-        save_file({k: v.contiguous() for k, v in weights.items()}, staged / "model.safetensors")
-        (staged / "card.json").write_text(json.dumps(card, indent=2) + "\n")
-        shutil.rmtree(folder, ignore_errors=True)
-        staged.rename(folder)
+    write_weights(weights, card, folder)
 
 
 def folders(place: Path) -> list[Path]:
@@ -187,13 +176,12 @@ def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
     Raises:
         ValueError: the folder is incomplete or damaged, or its weights do not fit its card.
     """
+    weights, card = read_weights(folder)
     try:
-        card = json.loads((folder / "card.json").read_text())
-        weights = load_file(folder / "model.safetensors")
         spec, shape, std = ModelParams(**card["settings"]), card["shape"], card["data_std"]
     except ValidationError as error:
         raise ValueError(f"{folder}/card.json: {error.errors()[0]['msg']}") from error
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} holds no complete model: {error}") from error
     model = build_model(spec, shape, std)
     try:

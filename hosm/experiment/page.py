@@ -15,7 +15,7 @@ import pandas as pd
 from hosm.experiment import cells
 from hosm.experiment.claims import claims
 from hosm.experiment.provenance import facts
-from hosm.experiment.results import WHOLE, Denoiser, Results
+from hosm.experiment.results import WHOLE, Denoiser, Diversity, Results
 from hosm.experiment.tables import display_tables
 
 __all__ = ["facts", "page_context", "render_page", "write"]
@@ -153,6 +153,34 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "Rows of digits: clean, noisy, then five images along each direction, whose strokes "
         "thicken, shift, open or close.",
     ),
+    "classes": (
+        "Share of chains from one test digit of each class whose denoised image has another class "
+        "than the start: mean over the starts, with a band of one standard error. Left: the "
+        "paper's comparison. Middle: the same runs against the time that the diffusion has run. "
+        "Right: each method at its largest step within the bias bound, against time to compute.",
+        "Three line charts of the share against iterations, diffusion time and seconds on "
+        "logarithmic axes: at equal eps the curve of Ozaki lies above Langevin's, at equal time "
+        "they lie together, and at the largest steps Ozaki leads.",
+    ),
+    "steps": (
+        "The two sides of Stein's identities for the noise x - m and for the image m, by the time "
+        "that an iteration takes. Bars: one standard error. The search accepts what lies within "
+        "the band in both.",
+        "Two charts of a ratio against step size: Langevin's noise leaves the band upwards at "
+        "small steps; the image of the fixed curvature leaves it downwards; Ozaki stays near.",
+    ),
+    "noise": (
+        "Chains that start at noise, denoised, two of each sampler with the same noise; numbers "
+        "are iterations.",
+        "Rows of pictures in which digits emerge from grey: later for Langevin and for Ozaki on "
+        "its clock than for Ozaki on the paper's clock.",
+    ),
+    "chains": (
+        "Chains from two test digits, each with noise of its own, denoised after the last "
+        "iteration. In the corner the class that the classifier sees.",
+        "Rows of digits, one row for each sampler: the first is the start, the others its chains, "
+        "some of which have become other digits.",
+    ),
     "explained": (
         "Share of the squared error of test images within the span of the first k directions, and "
         "the median time to find ten for an image; for more steps it is scaled from fewer.",
@@ -216,6 +244,22 @@ def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
     }
 
 
+def _diversity(found: Diversity) -> dict[str, Any]:
+    """Return what the page says of chains of images, beside their tables and figures."""
+    card = found.card
+    percent = {
+        kind: f"{card['accuracies'][f'{kind}_accuracy']:.1%}" for kind in ("clean", "denoised")
+    }
+    settings, starts = card["settings"], found.curves["start"].nunique()
+    numbers = {"starts": starts, "images": int(card["accuracies"]["clean_images"])}
+    return {**settings, **percent, **numbers, "baseline": f"{_baseline(found.curves):.1%}"}
+
+
+def _baseline(curves: pd.DataFrame) -> float:
+    """Return the share that noise and denoising alone change."""
+    return float(curves.loc[curves["iterations"] == 0, "changed"].mean())
+
+
 def page_context(
     results: Results, figures: dict[str, Path], facts: dict[str, Any]
 ) -> dict[str, Any]:
@@ -230,6 +274,7 @@ def page_context(
     return {
         "facts": facts,
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
+        "diversity": {name: _diversity(found) for name, found in results.diversity.items()},
         "bias_bound": results.bias_bound,
         "whole": results.whole.card,
         "sampling_whole": results.sampling_whole and results.sampling_whole.card,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import ValidationError
 
+from hosm.experiment.chain_sections import ClassifierParams, DiversityParams
 from hosm.experiment.sections import (
     CELL,
     AccuracyParams,
@@ -31,8 +32,10 @@ __all__ = [
     "CELL",
     "AccuracyParams",
     "Backbone",
+    "ClassifierParams",
     "ClusterParams",
     "DenoisingParams",
+    "DiversityParams",
     "MixingParams",
     "ModelParams",
     "Params",
@@ -70,6 +73,8 @@ class Params(Frozen):
     images: tuple[str, ...]
     scales: ScalesParams
     uncertainty: UncertaintyParams
+    classifier: ClassifierParams
+    diversity: DiversityParams
 
     def trained(self, name: str) -> ModelParams:
         """Return the settings of a model of the section `train`.
@@ -180,13 +185,15 @@ def _check_images(params: Params, name: str) -> None:
     except ValidationError as error:
         raise SettingsError(_explain(error, ModelParams, "scales.unconstrained.")) from error
     covered = whole.sigma if isinstance(whole.sigma, tuple) else (whole.sigma, whole.sigma)
-    asked = params.uncertainty
-    for sigma in (*asked.sigmas, asked.direction_sigma):
-        if not covered[0] <= sigma <= covered[1]:
-            raise SettingsError(
-                f"params.yaml: uncertainty asks for sigma = {sigma}; legal for train.{name}: "
-                f"{covered[0]} to {covered[1]}"
-            )
+    judged, chains = params.uncertainty, params.diversity
+    asked = {"uncertainty": (*judged.sigmas, judged.direction_sigma), "diversity": (chains.sigma,)}
+    for section, sigmas in asked.items():
+        for sigma in sigmas:
+            if not covered[0] <= sigma <= covered[1]:
+                raise SettingsError(
+                    f"params.yaml: {section} asks for sigma = {sigma}; legal for train.{name}: "
+                    f"{covered[0]} to {covered[1]}"
+                )
 
 
 def check_rank(rank: int, dimension: int) -> None:

@@ -1,7 +1,8 @@
 """Results of the stages: files -> frames, read in one place and checked on reading.
 
 Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `scaling/`, `mixing/`,
-`uncertainty/` and `training/`, each written by the stage of that name (`training/` by `train`).
+`uncertainty/`, `diversity/` and `training/`, each written by the stage of that name (`training/`
+by `train`).
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.files import Arrays, arrays, entries, frame
 from hosm.experiment.params import load_params
+from hosm.experiment.reading import Arrays, read_arrays, read_frame, read_json
 from hosm.experiment.sampling_results import Sampling, load_sampling
 
-__all__ = ["WHOLE", "Denoiser", "Results", "Whole", "load_results"]
+__all__ = ["WHOLE", "Denoiser", "Diversity", "Results", "Whole", "load_results"]
 
 WHOLE = "-whole"  # ends the name of a denoiser that is kept from a longer run
 
@@ -71,6 +72,24 @@ DENOISER = {  # field of Denoiser -> file below its folder, and the columns that
     ),
     "directions": ("directions.csv", "method k share seconds images sigma"),
 }
+DIVERSITY = {  # field of Diversity -> file below its folder, and the columns that a report needs
+    "curves": (
+        "curves.csv",
+        "sampler method clock step start iterations time seconds changed entropy classes "
+        "confidence brightness",
+    ),
+    "summary": (
+        "summary.csv",
+        "sampler method step iterations iteration_time iteration_ratio bias changed entropy "
+        "entropy_standard_error classes confidence brightness equal_time_changed gain "
+        "gain_standard_error equal_time_gain equal_time_gain_standard_error",
+    ),
+    "search": (
+        "search.csv",
+        "method time step chains iterations noise_ratio noise_standard_error image_ratio "
+        "image_standard_error bias",
+    ),
+}
 TRAINING = "step train_dsm train_second validation_dsm validation_second"
 PICTURES = "clean noisy mean which eigenvalues directions trace"
 
@@ -91,6 +110,20 @@ class Denoiser:
 
 
 @dataclass(frozen=True, eq=False)
+class Diversity:
+    """What is known of chains of one set of images: see `diversity`, `step_search`.
+
+    `pictures` holds denoised images of chains; the `card` settings, and the classifier's accuracy.
+    """
+
+    curves: pd.DataFrame
+    summary: pd.DataFrame
+    search: pd.DataFrame
+    pictures: Arrays
+    card: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Whole:
     """Table 1 at the paper's sizes, kept from the last run of them: see `make table1`."""
 
@@ -105,9 +138,9 @@ class Results:
     """Everything that a report shows, as the stages measured it.
 
     `sampling_whole` is a study of the samplers that is kept from a longer run. `points` maps
-    'dataset|column' to points of figure 2. `denoisers` are by their images, those of a longer run
-    with `WHOLE`. `training` maps a model to its losses, `bias_bound` is the largest Kolmogorov
-    distance that tuning accepts.
+    'dataset|column' to points of figure 2. `denoisers` and `diversity` are by their images,
+    denoisers of a longer run with `WHOLE`. `training` maps a model to its losses, `bias_bound` is
+    the largest Kolmogorov distance that tuning accepts.
     """
 
     trials: pd.DataFrame
@@ -129,6 +162,7 @@ class Results:
     planar: pd.DataFrame
     points: Arrays
     denoisers: dict[str, Denoiser]
+    diversity: dict[str, Diversity]
     training: dict[str, pd.DataFrame]
     bias_bound: float
 
@@ -142,16 +176,19 @@ def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def _whole(folder: Path) -> Whole:
-    accuracy = _with_references(frame(folder / "table1.csv", TABLE1))
-    learning, cost = frame(folder / "curves.csv", LEARNING), frame(folder / "cost.csv", COST)
-    card = entries(folder / "card.json", "profile seeds commit hardware protocol")
+    accuracy = _with_references(read_frame(folder / "table1.csv", TABLE1))
+    learning = read_frame(folder / "curves.csv", LEARNING)
+    cost = read_frame(folder / "cost.csv", COST)
+    card = read_json(folder / "card.json", "profile seeds commit hardware protocol")
     return Whole(accuracy, learning, cost, card)
 
 
 def _denoiser(folder: Path, pictured: bool = True) -> Denoiser:
-    frames = {name: frame(folder / file, columns) for name, (file, columns) in DENOISER.items()}
-    pictures = arrays(folder / "pictures.npz", PICTURES) if pictured else {}
-    card = entries(folder / "card.json", "shape settings made")
+    frames = {
+        name: read_frame(folder / file, columns) for name, (file, columns) in DENOISER.items()
+    }
+    pictures = read_arrays(folder / "pictures.npz", PICTURES) if pictured else {}
+    card = read_json(folder / "card.json", "shape settings made")
     return Denoiser(**frames, pictures=pictures, card=card)
 
 
@@ -163,6 +200,13 @@ def _denoisers(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, 
         for folder in sorted((whole / "denoisers").glob("*/"))
     }
     return {**found, **kept}
+
+
+def _diversity(folder: Path) -> Diversity:
+    frames = {name: read_frame(folder / file, cols) for name, (file, cols) in DIVERSITY.items()}
+    card = read_json(folder / "card.json", "shape settings made accuracies")
+    pictures = read_arrays(folder / "pictures.npz", "starts own noise_iterations")
+    return Diversity(**frames, pictures=pictures, card=card)
 
 
 def load_results(root: Path) -> Results:
@@ -179,7 +223,7 @@ def load_results(root: Path) -> Results:
     """
     folder = root / "data" / "results"
     frames: dict[str, Any] = {
-        field: frame(folder / file, names) for field, (file, names) in FRAMES.items()
+        field: read_frame(folder / file, names) for field, (file, names) in FRAMES.items()
     }
     params, kept = load_params(root / "params.yaml"), root / "reports" / "whole" / "sampling"
     frames["accuracy"] = _with_references(frames["accuracy"])
@@ -191,8 +235,9 @@ def load_results(root: Path) -> Results:
         whole=_whole(root / "reports" / "whole"),
         sampling=load_sampling(folder),
         sampling_whole=load_sampling(kept, pictured=False) if kept.is_dir() else None,
-        points=arrays(folder / "denoising" / "points.npz"),
+        points=read_arrays(folder / "denoising" / "points.npz"),
         denoisers=_denoisers(folder, root / "reports" / "whole", params.images),
-        training={path.stem: frame(path, TRAINING) for path in losses},
+        diversity={name: _diversity(folder / "diversity" / name) for name in params.images},
+        training={path.stem: read_frame(path, TRAINING) for path in losses},
         bias_bound=params.mixing.bias_bound,
     )

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment import cells
-from hosm.experiment.files import Arrays
+from hosm.experiment.reading import Arrays
 from hosm.experiment.rows import records
 from hosm.experiment.sampling_figures import look
 from hosm.experiment.sampling_results import SAMPLERS, Sampling

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.files import Arrays, arrays, entries, frame
+from hosm.experiment.reading import Arrays, read_arrays, read_frame, read_json
 from hosm.experiment.rows import Row, groups, records
 
 __all__ = ["SAMPLERS", "Comparison", "Sampling", "comparisons", "load_sampling"]
@@ -134,8 +134,8 @@ def load_sampling(folder: Path, *, pictured: bool = True) -> Sampling:
         ValueError: a file lacks a column, or holds no rows.
     """
     frames: dict[str, Any] = {
-        field: frame(folder / file, columns) for field, (file, columns) in FRAMES.items()
+        field: read_frame(folder / file, columns) for field, (file, columns) in FRAMES.items()
     }
-    draws = arrays(folder / "mixing" / "samples.npz") if pictured else {}
-    card = {} if pictured else entries(folder / "card.json", "profile commit hardware")
+    draws = read_arrays(folder / "mixing" / "samples.npz") if pictured else {}
+    card = {} if pictured else read_json(folder / "card.json", "profile commit hardware")
     return Sampling(**frames, draws=draws, card=card)

@@ -17,6 +17,7 @@ from hosm.experiment.accuracy_tables import (
     first_order_table,
 )
 from hosm.experiment.denoiser_tables import denoiser_tables, posterior_table
+from hosm.experiment.diversity_tables import diversity_tables
 from hosm.experiment.headline import headline_table, readme_block, replace_between_markers
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import Results, load_results
@@ -117,7 +118,8 @@ def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
 
 def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
-    denoisers = [denoiser_tables(*each) for each in results.denoisers.items()]
+    of_images = [denoiser_tables(*each) for each in results.denoisers.items()]
+    of_images += [diversity_tables(*each) for each in results.diversity.items()]
     return {
         "headline": headline_table(results),
         "table1-accuracy": accuracy_table(results.accuracy),
@@ -137,7 +139,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "scaling-plan": cost_tables.plan_table(results.plan),
         **_sampling_tables(results),
         "figure2-posteriors": posterior_table(results.planar),
-        **{name: table for tables in denoisers for name, table in tables.items()},
+        **{name: table for tables in of_images for name, table in tables.items()},
     }
 
 

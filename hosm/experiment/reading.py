@@ -1,4 +1,4 @@
-"""Files of the stages, read with a check that they hold what a report needs."""
+"""Files that stages wrote, read and checked: tables, arrays, cards."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Arrays", "arrays", "entries", "frame"]
+__all__ = ["Arrays", "read_arrays", "read_frame", "read_json"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -25,33 +25,33 @@ def _check_names(path: Path, there: list[str], wanted: str) -> None:
         raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(there)}")
 
 
-def frame(path: Path, columns: str) -> pd.DataFrame:
+def read_frame(path: Path, columns: str) -> pd.DataFrame:
     """Return a table.
 
     Args:
         path: a CSV file.
-        columns: those that it must have, between spaces.
+        columns: those that it must have, separated by spaces.
 
     Raises:
         FileNotFoundError: it is missing.
         ValueError: it lacks a column, or holds no rows.
     """
-    table = pd.read_csv(_existing(path))
-    _check_names(path, list(map(str, table.columns)), columns)
-    if table.empty:
+    frame = pd.read_csv(_existing(path))
+    _check_names(path, list(map(str, frame.columns)), columns)
+    if frame.empty:
         raise ValueError(f"{path} holds no rows")
-    return table
+    return frame
 
 
-def arrays(path: Path, names: str = "") -> Arrays:
-    """Return the arrays of an .npz file by name; errors as in `frame`, code is never executed."""
+def read_arrays(path: Path, names: str = "") -> Arrays:
+    """Return the arrays of a .npz file by their names; arguments and errors as in `read_frame`."""
     with np.load(_existing(path), allow_pickle=False) as archive:
         _check_names(path, archive.files, names)
         return {name: archive[name] for name in archive.files}
 
 
-def entries(path: Path, names: str = "") -> dict[str, Any]:
-    """Return the entries of a JSON file; errors as in `frame`."""
+def read_json(path: Path, names: str = "") -> dict[str, Any]:
+    """Return a JSON object; arguments and errors as in `read_frame`."""
     content = json.loads(_existing(path).read_text())
     _check_names(path, list(content), names)
     return content

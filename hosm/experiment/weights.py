@@ -1,0 +1,53 @@
+"""Folders of learned weights: `model.safetensors` beside `card.json`, which says what they are.
+
+A folder appears whole or not at all, and nothing in it is executed on reading.
+"""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+__all__ = ["read_weights", "write_weights"]
+
+
+def write_weights(weights: dict[str, Tensor], card: dict[str, Any], folder: Path) -> None:
+    """Write a folder of weights whole or not at all.
+
+    Args:
+        weights: state dict of the model.
+        card: what they are, of JSON's types.
+        folder: where to; what stood there is replaced.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        staged = Path(temporary) / folder.name
+        staged.mkdir()
+        save_file({k: v.contiguous() for k, v in weights.items()}, staged / "model.safetensors")
+        (staged / "card.json").write_text(json.dumps(card, indent=2) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        staged.rename(folder)
+
+
+def read_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the weights in a folder, and their card.
+
+    Args:
+        folder: as written by `write_weights`.
+
+    Raises:
+        ValueError: the folder is incomplete or damaged.
+    """
+    try:
+        card = json.loads((folder / "card.json").read_text())
+        weights = load_file(folder / "model.safetensors")
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ValueError(f"{folder} holds no complete model: {error}") from error
+    if not isinstance(card, dict):
+        raise ValueError(f"{folder}/card.json holds a {type(card).__name__}; legal is an object")
+    return weights, card

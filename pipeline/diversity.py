@@ -1,0 +1,58 @@
+"""Stage `diversity`: figures 7 and 8, classes that chains of images reach."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+
+from hosm.experiment import datasets, diversity_summary, provenance, step_search
+from hosm.experiment import diversity as study
+from hosm.experiment.classifier import labels_of, load_classifier
+from hosm.experiment.models import load_model
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.stopwatch import devices
+
+
+def diversity(name: str) -> None:
+    """Write data/results/diversity/<name>: search, costs, curves, a summary and pictures.
+
+    Args:
+        name: one of `images` in params.yaml.
+    """
+    place, device = PROJECT / "data", devices()[-1]
+    folder = place / "results" / "diversity" / name
+    with open_stage("diversity", name) as (params, run, _):
+        settings = params.diversity
+        run.log_params(settings.model_dump())
+        data = datasets.load(place / "prepared" / name)
+        test = torch.as_tensor(data.test).to(device), labels_of(data, "test").to(device)
+        classifier = load_classifier(place / "classifiers" / name)[0].to(device)
+        denoiser, card = load_model(place / "models" / name)
+        model = denoiser.to(device).at(settings.sigma)
+        scores = step_search.Scores.of(model)
+        found = study.accuracies(*test, classifier, scores, settings.seed)
+        cost = step_search.costs(scores, model, test[0][: step_search.BLOCK], settings.repeats)
+        tried = step_search.search(scores, test[0], settings)
+        chosen = study.samplers_of(settings) | step_search.largest_of_each(tried, settings)
+        starts = study.starts_of(*test, classifier)
+        curves, arrays = study.curves(chosen, starts, classifier, scores, cost, settings)
+        arrays |= study.from_noise(scores, test[0][:1], settings)
+        summary = diversity_summary.summarised(curves, tried, cost, settings)
+        frames = {"curves": curves, "summary": summary, "search": tried, "cost": cost}
+        for table, frame in frames.items():
+            write_csv(frame, folder / f"{table}.csv")
+            run.log_artifact(folder / f"{table}.csv")
+        kept: dict[str, Any] = dict(arrays)
+        np.savez_compressed(folder / "pictures.npz", **kept)
+        made = provenance.facts(PROJECT, params.profile, params)
+        facts = {"shape": card["shape"], "settings": settings.model_dump(), "made": made}
+        write_json({**facts, "device": device.type, "accuracies": found}, folder / "card.json")
+        numbers = diversity_summary.headline(summary, found)
+        write_json(numbers, PROJECT / "reports" / "metrics" / f"diversity-{name}.json")
+        run.log_metrics(numbers)
+
+
+if __name__ == "__main__":
+    main(diversity, *sys.argv[1:])
