@@ -212,21 +212,12 @@ class ScoreModel(nn.Module):
     def score_and_diagonal(
         self, x_noisy: Tensor, sigma: float | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return s1 and the diagonal of s2, both (n, D), without the operator; as in `forward`.
-
-        Raises:
-            ValueError: a first-order model, or as in `forward`.
-        """
+        """Return s1 and the diagonal of s2, both (n, D), without the operator; as in `forward`."""
         scale = self._scale(x_noisy, sigma)
         output = self._run(self.trunk, x_noisy, scale)
-        if self.second is None and output.shape[1] == 1:
-            raise ValueError("s2 is None; legal is a model of second order")
         second = output[:, 1:] if self.second is None else self._run(self.second, x_noisy, scale)
-        if self.rank == 0 and self.parametrisation == "score":  # a small network costs no more
-            diagonal = second[:, 0]
-        else:
-            alpha, beta = self._alpha_and_beta(second, scale)
-            diagonal = alpha + beta.square().sum(2)
+        alpha, beta = self._alpha_and_beta(second, scale)
+        diagonal = alpha + beta.square().sum(2) if self.rank else alpha
         return self._first(x_noisy, output[:, 0], scale), diagonal
 
     def second_order(

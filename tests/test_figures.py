@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from hosm.experiment import (
+    captions,
     denoiser_figures,
     figures,
-    page,
     pictures,
     style,
     tables,
@@ -49,7 +49,7 @@ def test_every_figure_is_a_small_png_of_page_width(written):
     chains = "classes steps noise chains".split()
     own = [name.removesuffix("-mnist5k") for name in written]
     assert own == [*names.split(), *kept, *chains]
-    assert set(page.FIGURES) == {*names.split(), *chains}  # each has a caption
+    assert set(captions.FIGURES) == {*names.split(), *chains}  # each has a caption
     for name, path in written.items():
         with Image.open(path) as image:
             assert (image.format, image.width) == ("PNG", 902), name

@@ -165,6 +165,15 @@ def test_pictures_keep_finite_points_and_say_how_many():
     assert {key.split("|")[1] for key in chains} == {"ozaki none", "ozaki floor", "langevin"}
 
 
+def test_pictures_of_a_network_hold_no_graph():
+    """Or thousands of iterations would keep every one of their tensors."""
+    weight = torch.ones((), requires_grad=True)
+    curvature = lambda x: (-weight * x, -weight * torch.ones_like(x))  # noqa: E731
+    scores = mixing.Scores("learned", lambda x: -weight * x, curvature)
+    _, points = convergence.approach("ring6", scores, PARAMS)
+    assert not any(x.requires_grad for x in points.values())
+
+
 def test_langevins_bias_is_linear_and_the_adjusted_chain_has_none():
     """On N(0, I) in the plane the energy's bias is (eps/4) / (1 - eps/4), exactly."""
     rows = convergence.step_size_bias("gaussian2", with_settings(bias_chains=20_000))

@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 import jinja2
 import pytest
 
-from hosm.experiment import page, tables
+from hosm.experiment import captions, page, tables
 from hosm.experiment.params import load_params
 from tests.report_inputs import write_inputs
 
-FIGURES = tuple(page.FIGURES)
+FIGURES = tuple(captions.FIGURES)
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )

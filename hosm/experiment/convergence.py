@@ -52,6 +52,7 @@ def _kernel(scores: Scores, method: str, size: float, floor: float) -> samplers.
     return scores.kernel(name, size / 2 if slower else size, floor)
 
 
+@torch.no_grad()
 def approach(
     target: str, scores: Scores, params: MixingParams
 ) -> tuple[list[Row], dict[str, Tensor]]:
@@ -80,7 +81,7 @@ def approach(
         for t in grid.tolist():
             for _ in range(t - done):
                 state, _ = kernel.step(state, generator)
-            done, finite = t, state.x[state.x.isfinite().all(1)].detach()
+            done, finite = t, state.x[state.x.isfinite().all(1)]
             row = {"target": target, "scores": scores.name, "method": method, "step_size": size}
             row |= {"iterations": t, "kolmogorov": bias(state.x, exact, reference)["kolmogorov"]}
             rows.append({**row, "finite_share": len(finite) / len(x)})
