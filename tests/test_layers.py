@@ -39,6 +39,33 @@ ALLOWED = {  # module -> what of ours it may import
     "settings": {"noise", "objectives"},
     "training": {"noise", "batches", "objectives", "settings"},
     "heads": {"autodiff", "settings", "targets"},
+    "implicit": {"noise"},
+    "recipes": {"networks", "scores", "settings", "training", "heads"},
+    "frozen": {"checks", "noise", "scores", "recipes"},
+    "arrays": {"checks", "operators", "uncertainty"},
+    "conventions": set(),
+    "fitted": {
+        "arrays",
+        "checks",
+        "conventions",
+        "implicit",
+        "operators",
+        "samplers",
+        "scores",
+        "uncertainty",
+    },
+    "stored": {"arrays", "fitted", "frozen", "recipes"},
+    "estimator": {
+        "arrays",
+        "checks",
+        "frozen",
+        "implicit",
+        "noise",
+        "recipes",
+        "scores",
+        "stored",
+        "training",
+    },
 }
 TOOLS = {"ray.train": "cluster", "ray.tune": "search", "mlflow": "tracking"}
 FILES = sorted([*ROOT.glob("hosm/**/*.py"), *ROOT.glob("pipeline/*.py")])
