@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import cluster, convergence, provenance
+from hosm.experiment import cluster, convergence, methods, provenance
 from hosm.experiment import mixing as studies
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
@@ -24,8 +24,8 @@ def mixing(*targets: str) -> None:
     with open_stage("mixing") as (params, run, _):
         settings = params.mixing
         run.log_params(settings.model_dump())
-        learned = {name: studies.learned_scores(load_model(models / name)[0]) for name in targets}
-        exact = {name: studies.exact_scores(name) for name in targets}
+        learned = {name: methods.learned_scores(load_model(models / name)[0]) for name in targets}
+        exact = {name: methods.exact_scores(name) for name in targets}
         cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
         shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
         with cluster.connect(params.cluster):

@@ -237,6 +237,7 @@ def mixing() -> pd.DataFrame:
                     rows.append({**common, **own, **found})
     frame = pd.DataFrame(rows).assign(tuning_within_bound=True, iterations_to_bound=100.0)
     frame["acceptance"] = frame["method"].map({"mala": 0.6}).fillna(1.0)
+    frame["distance"] = frame["kolmogorov"]
     frame["ess_bulk_standard_error"] = 0.1 * frame["ess_bulk"]
     frame["ess_bulk_per_second"] = frame["ess_bulk"] / (11_000 * frame["seconds_per_iteration"])
     return frame

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hosm.experiment import convergence, mixing
+from hosm.experiment import convergence, methods, mixing
 from hosm.experiment.datasets import law
 from hosm.experiment.draws_quality import bias, within
 from hosm.experiment.params import MixingParams
@@ -16,6 +16,8 @@ SETTINGS = {
     "steps": 40,
     "tuning_chains": 4,
     "tuning_steps": 20,
+    "drift_chains": 50,
+    "drift_iterations": 10,
     "step_sizes": (0.05, 20.0),
     "tries": 4,
     "bias_bound": 0.5,
@@ -87,12 +89,28 @@ def test_bias_sees_a_blob_and_modes_of_double_variance():
     assert bias(fresh * float("nan"), exact, reference)["kolmogorov"] == 1.0
 
 
+def test_the_bias_of_a_step_is_known_even_where_chains_never_cross():
+    """Langevin on modes of variance v, far apart, has the variance v / (1 - eps / 4v) in each."""
+    params = with_settings(drift_chains=4000, drift_iterations=100)
+    exact, scores = law("mog2"), methods.exact_scores("mog2")
+    reference = exact.sample(20_000, torch.Generator().manual_seed(1))
+    sizes = torch.tensor([0.01, 0.2, 0.5])
+    at = mixing.kernel_of(scores, "langevin", params)
+    found = mixing._drifts(at, sizes, exact, reference, params)
+    ratios = [each["variance_ratio"] for each in found]
+    for eps, ratio in zip(sizes.tolist(), ratios, strict=True):
+        assert ratio == pytest.approx(1 / (1 - eps), rel=0.06)  # 4 v = 1
+    adjusted = mixing.kernel_of(scores, "mala", params)
+    for each in mixing._drifts(adjusted, sizes, exact, reference, params):
+        assert each["variance_ratio"] == pytest.approx(1, abs=0.06) and each["within_bound"]
+
+
 def test_the_search_nears_the_step_of_the_known_optimum():
     """MALA on N(0, I) in the plane has its most effective samples at eps about 2.6 to 3.6."""
     params = with_settings(
         tuning_chains=32, tuning_steps=400, burn_in=50, tries=8, bias_bound=0.1, variance_bound=1.3
     )
-    scores, exact = mixing.exact_scores("gaussian2"), law("gaussian2")
+    scores, exact = methods.exact_scores("gaussian2"), law("gaussian2")
     reference = exact.sample(20_000, torch.Generator().manual_seed(1))
     tried, best, sound = mixing._search(scores, "mala", exact, reference, params)
     assert sound and len(tried) == 16
@@ -104,17 +122,17 @@ def test_the_search_nears_the_step_of_the_known_optimum():
 
 
 def test_study_tunes_every_method_and_runs_the_papers_steps():
-    scores = mixing.exact_scores("ring6")
+    scores = methods.exact_scores("ring6")
     found = mixing.study("ring6", scores, PARAMS)
     tuned = [each["method"] for each in found.final if each["setting"] == "tuned"]
-    assert tuned == [*mixing.METHODS, *mixing.ADJUSTED]
+    assert tuned == [*methods.METHODS, *methods.ADJUSTED]
     paper = {each["method"]: each for each in found.final if each["setting"] == "paper's step"}
     assert {name: each["step_size"] for name, each in paper.items()} == mixing.PAPER_STEPS["ring6"]
     assert paper["langevin"]["paper_ess"] == 21.81 and paper["ozaki none"]["paper_ess"] == 28.89
     assert len(found.tuning) == len(tuned) * (4 + 2 + 2)
     assert set(found.draws) == {*tuned, "exact draws"}
     for each in found.final:
-        adjusted = each["method"] in mixing.ADJUSTED
+        adjusted = each["method"] in methods.ADJUSTED
         assert (each["acceptance"] == 1.0) == (not adjusted), each["method"]
     mixing.timed(found.final, scores, PARAMS)
     for each in found.final:
@@ -124,8 +142,8 @@ def test_study_tunes_every_method_and_runs_the_papers_steps():
 
 
 def test_learned_scores_are_not_adjusted_and_have_no_dense_form():
-    scores = mixing.Scores("learned", torch.neg, lambda x: (-x, -torch.ones_like(x)))
-    assert scores.methods() == [name for name in mixing.METHODS if name != "ozaki full"]
+    scores = methods.Scores("learned", torch.neg, lambda x: (-x, -torch.ones_like(x)))
+    assert scores.methods() == [name for name in methods.METHODS if name != "ozaki full"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +158,7 @@ def test_iterations_to_the_bound_are_those_after_which_it_is_kept(distances, exp
 
 def test_equal_steps_on_equal_clocks_approach_alike_and_the_papers_clock_is_twice_as_fast():
     params = with_settings(picture_chains=4000, longest=400)
-    rows, points = convergence.approach("two-modes", mixing.exact_scores("two-modes"), params)
+    rows, points = convergence.approach("two-modes", methods.exact_scores("two-modes"), params)
     curves = {name: {} for name in convergence.EQUAL}
     for each in rows:
         curves[each["method"]][each["iterations"]] = each["kolmogorov"]
@@ -154,13 +172,13 @@ def test_equal_steps_on_equal_clocks_approach_alike_and_the_papers_clock_is_twic
 
 
 def test_pictures_keep_finite_points_and_say_how_many():
-    rows, points = convergence.approach("ring6", mixing.exact_scores("ring6"), PARAMS)
+    rows, points = convergence.approach("ring6", methods.exact_scores("ring6"), PARAMS)
     share = {each["method"]: each["finite_share"] for each in rows}  # the last of each
     assert share["ozaki none"] < 1 and share["ozaki floor"] == 1
     assert all(bool(x.isfinite().all()) for x in points.values())
     lost = points["ring6|ozaki none|5|60"]
     assert len(lost) == round(share["ozaki none"] * 40)
-    chains = convergence.single_chains("ring6", mixing.exact_scores("ring6"), PARAMS)
+    chains = convergence.single_chains("ring6", methods.exact_scores("ring6"), PARAMS)
     assert chains["ring6|ozaki floor|5|single"].shape == (30, 2)
     assert {key.split("|")[1] for key in chains} == {"ozaki none", "ozaki floor", "langevin"}
 
@@ -169,7 +187,7 @@ def test_pictures_of_a_network_hold_no_graph():
     """Or thousands of iterations would keep every one of their tensors."""
     weight = torch.ones((), requires_grad=True)
     curvature = lambda x: (-weight * x, -weight * torch.ones_like(x))  # noqa: E731
-    scores = mixing.Scores("learned", lambda x: -weight * x, curvature)
+    scores = methods.Scores("learned", lambda x: -weight * x, curvature)
     _, points = convergence.approach("ring6", scores, PARAMS)
     assert not any(x.requires_grad for x in points.values())
 

@@ -21,12 +21,13 @@ from torch import Tensor
 from hosm import samplers
 from hosm.experiment.datasets import law
 from hosm.experiment.draws_quality import bias
-from hosm.experiment.mixing import Row, Scores, exact_scores, starts
+from hosm.experiment.methods import Scores, exact_scores, starts
 from hosm.experiment.params import MixingParams
 
 __all__ = ["SHOWN", "approach", "single_chains", "step_size_bias"]
 
 REFERENCE = 20_000
+Row = dict[str, Any]
 EQUAL = ("langevin", "ozaki floor", "ozaki floor, Langevin's clock")
 SHOWN: dict[str, list[tuple[str, float, list[int]]]] = {  # method, eps, iterations shown
     "two-modes": [(method, 0.01, [50, 100, 200, 300, 400]) for method in EQUAL],

@@ -67,6 +67,7 @@ def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
                     row["ess_bulk"], row["ess_bulk_standard_error"]
                 ),
                 **_common(row),
+                "Distance of these draws": cells.number(row["distance"], 2),
                 "Iterations to the bound": cells.count(row["iterations_to_bound"]),
                 "ESS bulk / s": cells.bold(rate) if index in best else rate,
             }

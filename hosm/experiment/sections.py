@@ -204,6 +204,8 @@ class MixingParams(Frozen):
     steps: int = Field(ge=10)
     tuning_chains: int = Field(ge=2)
     tuning_steps: int = Field(ge=10)
+    drift_chains: int = Field(ge=10)
+    drift_iterations: int = Field(ge=2)
     step_sizes: tuple[Positive, Positive]
     tries: int = Field(ge=4)
     bias_bound: float = Field(gt=0, le=1)
