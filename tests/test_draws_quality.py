@@ -20,7 +20,7 @@ def test_independent_draws_of_the_law_are_all_effective_and_unbiased():
     assert found["r_hat"] == pytest.approx(1, abs=0.01)
     # Kolmogorov's law: sqrt(n m / (n + m)) D > 2 has the probability 2 e^-8 = .0007
     assert found["kolmogorov"] < 2 * math.sqrt(1 / 8_000 + 1 / 20_000)
-    assert found["variance_ratio"] == pytest.approx(1, abs=0.04)
+    assert found["variance_ratio"] == pytest.approx(1, abs=0.06)  # the worst of three
     assert quality(DRAWS.double(), RING6, REFERENCE) == pytest.approx(found, rel=1e-3)
 
 
@@ -29,15 +29,13 @@ def test_a_blob_with_the_moments_of_a_ring_is_found_out_by_its_radius():
     found = bias(RING6.mean + blob * RING6.variance.sqrt(), RING6, REFERENCE)
     radius = RING6.variance.sum().sqrt()  # most exact draws lie near it, 63% of the blob within
     assert found["kolmogorov"] > 0.3 and radius == pytest.approx(4.44, abs=0.01)
-    assert found["variance_ratio"] == pytest.approx(1, abs=0.06)
+    assert found["variance_ratio"] > 4  # of the radius; those of the coordinates are right
 
 
 def test_the_ratio_that_is_furthest_from_1_as_a_factor_is_told():
-    factors = torch.tensor([0.5, 1.5])
-    found = [
-        bias(points, RING6, REFERENCE) for points in (REFERENCE * factors, REFERENCE / factors)
-    ]
-    assert [one["variance_ratio"] for one in found] == pytest.approx([0.25, 4])
+    for factor in (0.5, 2.0):
+        found = bias(REFERENCE * factor, RING6, REFERENCE)
+        assert found["variance_ratio"] == pytest.approx(factor**2, rel=1e-3)
 
 
 def test_chains_that_diverge_have_the_largest_bias_and_no_ess():

@@ -35,6 +35,9 @@ def bias(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
     Raises:
         ValueError: if shapes do not fit, or there are fewer than 2 points.
     """
+    for name, points in (("draws", draws), ("reference", reference)):
+        if points.shape[-1] != exact.dimension:
+            raise ValueError(f"{name} have D = {points.shape[-1]}; legal are {exact.dimension}")
     seen, known = (
         torch.cat([x, (x - exact.mean).norm(dim=1, keepdim=True)], 1)
         for x in (_some(draws.flatten(0, -2)), reference)
