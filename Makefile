@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure table1 denoisers bench ui docs clean
+.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure table1 denoisers mixing bench ui docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,14 @@ denoisers: install ## the denoiser trained at length, an hour on 2 cores -> repo
 	  PYTHONPATH=$(CURDIR)/build/denoisers dvc repro uncertainty
 	for each in build/denoisers/data/results/uncertainty/*; do \
 	  kept=reports/whole/denoisers/$$(basename $$each); mkdir -p $$kept; cp $$each/*.csv $$each/card.json $$kept; done
+
+mixing: install ## the study of the samplers at length, half an hour on 2 cores -> reports/whole/sampling
+	rm -rf build/mixing && git clone -q . build/mixing
+	cd build/mixing && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/mixing OMP_NUM_THREADS=1 dvc repro mixing peers
+	for each in mixing peers; do \
+	  mkdir -p reports/whole/sampling/$$each; cp build/mixing/data/results/$$each/*.csv reports/whole/sampling/$$each; done
+	cp build/mixing/data/results/mixing/card.json reports/whole/sampling/
 
 bench: install ## time it all anew on this machine, then render the report (and what it lacks)
 	dvc repro --single-item --force speed scaling

@@ -151,6 +151,11 @@ class Law(ABC):
         """Return the diagonal of s2, shape (n, D), at the points x, shape (n, D)."""
         return self.at(x, self._hessian_diag)
 
+    def score_and_diagonal(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s1 and the diagonal of s2, both (n, D), at once, at the points x, (n, D)."""
+        s1, diagonal = self.at(x, self._score_and_diagonal).unbind(1)
+        return s1, diagonal
+
     def third_derivative(self, x: Tensor) -> Tensor:
         """Return s3 = grad^3 log p(x), shape (n, D, D, D), at the points x, shape (n, D)."""
         return self.at(x, self._third_derivative, self.dimension)
@@ -216,6 +221,10 @@ class Law(ABC):
     def _hessian_diag(self, x: Tensor) -> Tensor:
         return self._hessian(x).diagonal(dim1=1, dim2=2)
 
+    def _score_and_diagonal(self, x: Tensor) -> Tensor:
+        """Return s1 and the diagonal of s2, shape (n, 2, D)."""
+        return torch.stack([self._score(x), self._hessian_diag(x)], 1)
+
 
 class Mixture(Law):
     """The calculus of mixtures, for K components given by l_k and its derivatives."""
@@ -262,6 +271,13 @@ class Mixture(Law):
     def _hessian_diag(self, x: Tensor) -> Tensor:
         r, d = self.deviations(x)
         return (r.unsqueeze(1) @ d.square()).squeeze(1) + self._curvature_diag(x, r)
+
+    def _score_and_diagonal(self, x: Tensor) -> Tensor:
+        log_joint, g = self._components(x)
+        r = log_joint.softmax(-1).unsqueeze(1)
+        s1 = r @ g
+        diagonal = (r @ (g - s1).square()).squeeze(1) + self._curvature_diag(x, r.squeeze(1))
+        return torch.cat([s1, diagonal.unsqueeze(1)], 1)
 
     def _third_derivative(self, x: Tensor) -> Tensor:
         r, d = self.deviations(x)

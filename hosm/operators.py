@@ -15,8 +15,7 @@ $$\|A\|_F^2 = \sum_i d_i^2 + 2 \sum_i d_i (U c U^T)_{ii} + \sum_{jk} c_j c_k G_{
 
 and A has n_-(d) + n_+(K) - n_+(c) negative eigenvalues (additivity of inertia, Haynsworth 1968).
 
-Shapes and dtypes are checked, values in general not: that would wait for the device, and a score
-that is not finite passes through the algebra as it does through torch.
+Shapes and dtypes are checked, values in general not: that would wait for the device.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from torch import Tensor
 
 from hosm.checks import check_count, checked
 from hosm.eigen import leading_eigenvectors
+from hosm.lanczos import lanczos_function
 from hosm.operands import as_given, check_beside, check_parts, columns
 
 __all__ = ["DENSE_SIZE", "DiagonalPlusLowRank"]
@@ -268,20 +268,21 @@ class DiagonalPlusLowRank:
         return out, added / (added + out.trace().clamp_min(0))
 
     def function_matvec(self, function: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
-        """Return f(A) v for v (*, D) or (*, D, m) and a function f of numbers, exactly.
+        """Return f(A) v for v (*, D) or (*, D, m) and a function f of numbers.
 
-        ValueError unless k = 0, or d is constant within each vector, or D <= `DENSE_SIZE`.
+        Exact if k = 0, d is constant in each vector, or D <= `DENSE_SIZE`; else by `hosm.lanczos`.
         """
         w, d = columns(self.diag, v), self.diag
         if self.rank == 0 or (d == d[..., :1]).all():
             values, basis = self._spectrum()
-            change = function(d[..., :1] + values) - function(d[..., :1])
+            change = (function(d[..., :1] + values) - function(d[..., :1])).unsqueeze(-1)
             out = function(d).unsqueeze(-1) * w
-            return as_given(self.diag, out + basis @ (change.unsqueeze(-1) * (basis.mT @ w)), v)
+            return as_given(d, out + basis @ (change * (basis.mT @ w)), v)
         if d.shape[-1] > DENSE_SIZE:
-            raise ValueError(f"D is {d.shape[-1]}; legal with this diag is up to {DENSE_SIZE}")
-        values, basis = torch.linalg.eigh(self.to_dense())
-        return as_given(self.diag, basis @ (function(values).unsqueeze(-1) * (basis.mT @ w)), v)
+            images = [lanczos_function(self, function, part, 1e-4) for part in w.unbind(-1)]
+            return as_given(d, torch.stack(images, -1), v)
+        h, basis = torch.linalg.eigh(self.to_dense())
+        return as_given(d, basis @ (function(h).unsqueeze(-1) * (basis.mT @ w)), v)
 
     def eigenpairs(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest eigenvalues (*, k), descending, and eigenvectors (*, D, k).

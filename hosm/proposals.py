@@ -33,14 +33,15 @@ class ChainState(NamedTuple):
         x: the points, shape (n, D).
         score: s1(x), shape (n, D).
         mean: mean of the next proposal, shape (n, D).
-        spread: root S of its covariance: a number, or a tensor of shape (n, D) or (n, D, D).
+        spread: root S of its covariance: a number, a tensor of shape (n, 1), (n, D) or (n, D, D),
+            or a function of z, shape (n, D), that returns S z.
         log_prob: log p(x), shape (n,); None for a chain that is not adjusted.
     """
 
     x: Tensor
     score: Tensor
     mean: Tensor
-    spread: float | Tensor
+    spread: float | Tensor | Callable[[Tensor], Tensor]
     log_prob: Tensor | None = None
 
 
@@ -73,10 +74,12 @@ class Kernel(NamedTuple):
     Attributes:
         init: x of shape (n, D) -> state.
         step: (state, generator or None) -> (state, info); it evaluates the model once.
+        remedy: what to do if its chains diverge, in words.
     """
 
     init: Callable[[Tensor], ChainState]
     step: Callable[[ChainState, torch.Generator | None], tuple[ChainState, ChainInfo]]
+    remedy: str = "a smaller step size"
 
 
 def _draw(state: ChainState, generator: torch.Generator | None) -> Tensor:
@@ -85,6 +88,8 @@ def _draw(state: ChainState, generator: torch.Generator | None) -> Tensor:
     z = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
     if isinstance(spread, float):
         return mean.add(z, alpha=spread)
+    if not isinstance(spread, Tensor):
+        return mean + spread(z)
     if spread.ndim == x.ndim:
         return torch.addcmul(mean, spread, z)
     return mean + (spread @ z.unsqueeze(-1)).squeeze(-1)
@@ -95,6 +100,8 @@ def _log_density(state: ChainState, y: Tensor) -> Tensor:
     offset, spread = y - state.mean, state.spread
     if isinstance(spread, float):
         return (offset / spread).square().sum(-1).mul(-0.5)
+    if not isinstance(spread, Tensor):
+        raise ValueError("the density of this proposal is not known; legal: without log_prob")
     if spread.ndim == y.ndim:
         return (offset / spread).square().mul(-0.5).sub(spread.log()).sum(-1)
     z = torch.linalg.solve(spread, offset.unsqueeze(-1)).squeeze(-1)
@@ -104,12 +111,14 @@ def _log_density(state: ChainState, y: Tensor) -> Tensor:
 def gaussian_kernel(
     propose: Callable[[Tensor], ChainState],
     log_prob: Callable[[Tensor], Tensor] | None = None,
+    remedy: str = "a smaller step size",
 ) -> Kernel:
     """Return the kernel that proposes from N(mean, S S^T) and, given `log_prob`, accepts.
 
     Args:
         propose: from x of shape (n, D) to the state there, without its `log_prob`.
         log_prob: log p up to a constant, from x of shape (n, D) to shape (n,).
+        remedy: what to do if chains diverge, in words.
 
     Returns:
         The kernel. Its `init` and `step` raise ValueError if the points, the scores or `log_prob`
@@ -135,7 +144,7 @@ def gaussian_kernel(
         chosen = ChainState(*(_where(accepted, *pair) for pair in zip(new, state, strict=True)))
         return chosen, ChainInfo(chosen.x, log_ratio)
 
-    return Kernel(init, step)
+    return Kernel(init, step, remedy)
 
 
 def _where(accepted: Tensor, new: Any, old: Any) -> Any:  # noqa: ANN401

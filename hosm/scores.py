@@ -155,6 +155,10 @@ class ScoreModel(nn.Module):
         return output * (self.data_std / (sigma * total**0.5)) - x_noisy / total
 
     def _second(self, output: Tensor, sigma: float | Tensor) -> DiagonalPlusLowRank:
+        return DiagonalPlusLowRank(*self._alpha_and_beta(output, sigma))
+
+    def _alpha_and_beta(self, output: Tensor, sigma: float | Tensor) -> tuple[Tensor, Tensor]:
+        """Return alpha, shape (n, D), and beta, (n, D, r), of the network's outputs."""
         if output.shape[1] != outputs_per_coordinate(self.rank):
             legal = f"{outputs_per_coordinate(self.rank)} at rank {self.rank}"
             raise ValueError(f"the second order has {output.shape[1]} outputs; legal is {legal}")
@@ -165,7 +169,7 @@ class ScoreModel(nn.Module):
             own, columns = self._relative(alpha, beta, prior)
             alpha = (own - 1) / sigma**2
             beta = columns / (sigma.unsqueeze(2) if isinstance(sigma, Tensor) else sigma)
-        return DiagonalPlusLowRank(alpha, beta)
+        return alpha, beta
 
     def _relative(self, first: Tensor, rest: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
         """Return the diagonal (n, D) and the factor (n, D, r) of S, from the network's outputs."""
@@ -204,6 +208,17 @@ class ScoreModel(nn.Module):
         if trunk.shape[1] > 1:
             return first, self._second(trunk[:, 1:], scale)
         return first, None
+
+    def score_and_diagonal(
+        self, x_noisy: Tensor, sigma: float | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return s1 and the diagonal of s2, both (n, D), without the operator; as in `forward`."""
+        scale = self._scale(x_noisy, sigma)
+        output = self._run(self.trunk, x_noisy, scale)
+        second = output[:, 1:] if self.second is None else self._run(self.second, x_noisy, scale)
+        alpha, beta = self._alpha_and_beta(second, scale)
+        diagonal = alpha + beta.square().sum(2) if self.rank else alpha
+        return self._first(x_noisy, output[:, 0], scale), diagonal
 
     def second_order(
         self, x_noisy: Tensor, sigma: float | Tensor | None = None
@@ -265,6 +280,10 @@ class FixedScale:
     def __call__(self, x_noisy: Tensor) -> tuple[Tensor, DiagonalPlusLowRank | None]:
         """Return s1, shape (n, D), and s2 (see `ScoreModel.forward`)."""
         return self.model(x_noisy, self.sigma)
+
+    def score_and_diagonal(self, x_noisy: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s1 and the diagonal of s2 at x_noisy, all of shape (n, D)."""
+        return self.model.score_and_diagonal(x_noisy, self.sigma)
 
     def first_order(self) -> "FixedScale":
         """Return the model of s1 alone at this scale (see `ScoreModel.first_order`)."""

@@ -1,4 +1,4 @@
-"""Stage `mixing`: table 3, ESS of Langevin and Ozaki sampling at a stated bias."""
+"""Stage `mixing`: table 3, figures 5 and 6: Langevin and Ozaki sampling at a stated bias."""
 
 import sys
 from typing import Any
@@ -6,35 +6,52 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import mixing as study
+from hosm.experiment import cluster, convergence, provenance
+from hosm.experiment import mixing as studies
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
+from hosm.experiment.spread import spread
 from hosm.experiment.stage import open_stage, write_csv, write_json
 
 
 def mixing(*targets: str) -> None:
-    """Write data/results/mixing: final rows, tuning, curves and samples.
+    """Write data/results/mixing: final rows, tuning, curves, bias by step size, draws.
 
     Args:
         targets: names of laws that models were trained on.
     """
-    folder = PROJECT / "data" / "results" / "mixing"
+    folder, models = PROJECT / "data" / "results" / "mixing", PROJECT / "data" / "models"
     with open_stage("mixing") as (params, run, _):
-        run.log_params(params.mixing.model_dump())
-        parts: dict[str, list[Any]] = {"table3": [], "tuning": [], "curves": []}
-        samples: dict[str, Any] = {}
-        for target in targets:
-            model = load_model(PROJECT / "data" / "models" / target)[0]
-            for scores in (study.exact_scores(target), study.learned_scores(model)):
-                *frames, draws = study.study(target, scores, params.mixing)
-                for rows, new in zip(parts.values(), frames, strict=True):
-                    rows.extend(new)
-                samples |= {f"{target}|{scores.name}|{k}": v.numpy() for k, v in draws.items()}
-        for name, rows in parts.items():
-            write_csv(pd.DataFrame(rows), folder / f"{name}.csv")
-            run.log_artifact(folder / f"{name}.csv")
-        np.savez_compressed(folder / "samples.npz", **samples)
-        numbers = study.headline(pd.DataFrame(parts["table3"]))
+        settings = params.mixing
+        run.log_params(settings.model_dump())
+        learned = {name: studies.learned_scores(load_model(models / name)[0]) for name in targets}
+        exact = {name: studies.exact_scores(name) for name in targets}
+        cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
+        shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
+        with cluster.connect(params.cluster):
+            found = spread(studies.study, cells)
+            drifts = spread(convergence.step_size_bias, [(each, settings) for each in targets])
+            approaches = spread(convergence.approach, shown)
+            singles = spread(convergence.single_chains, shown)
+        draws: dict[str, Any] = {}
+        for study, (name, scores, _) in zip(found, cells, strict=True):
+            studies.timed(study.final, scores, settings)
+            draws |= {f"{name}|{scores.name}|{method}": x for method, x in study.draws.items()}
+        for points in (*(points for _, points in approaches), *singles):
+            draws |= points
+        tables = {
+            "table3": [row for study in found for row in study.final],
+            "tuning": [row for study in found for row in study.tuning],
+            "curves": [row for study in found for row in study.curves],
+            "approach": [row for rows, _ in approaches for row in rows],
+            "bias": [row for rows in drifts for row in rows],
+        }
+        for table, rows in tables.items():
+            write_csv(pd.DataFrame(rows), folder / f"{table}.csv")
+            run.log_artifact(folder / f"{table}.csv")
+        write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
+        np.savez_compressed(folder / "samples.npz", **{key: x.numpy() for key, x in draws.items()})
+        numbers = studies.headline(pd.DataFrame(tables["table3"]))
         write_json(numbers, PROJECT / "reports" / "metrics" / "mixing.json")
         run.log_metrics(numbers)
 

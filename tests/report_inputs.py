@@ -1,6 +1,7 @@
 """Small made-up results, laid out as the stages write them, for the tests of the report."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -187,79 +188,135 @@ def speed() -> pd.DataFrame:
     return pd.DataFrame(rows).assign(threads=2)
 
 
-def _measured(nice, bulk, distance, finite=1.0):
+def _measured(nice, bulk, distance, ratio=1.1, finite=1.0):
     return {
         "ess_nice": nice,
         "ess_bulk": bulk,
         "r_hat": 1.01,
         "kolmogorov": distance,
-        "variance_ratio": 1.2,
+        "variance_ratio": ratio,
         "finite_share": finite,
-        "seconds_per_iteration": 2e-4,
-        "ess_bulk_per_second": bulk / 2,
+        "within_bound": distance <= 0.1 and ratio <= 1.25,
     }
 
 
+TARGETS = ("two-modes", "ring6")
+SCORES = ("exact", "learned")
+
+
 def mixing() -> pd.DataFrame:
-    """On ring6 the paper's Langevin step is within the bound, its Ozaki step is not."""
+    """On ring6 the paper's Langevin step is biased, and its Ozaki step diverges as printed."""
+    tuned = [  # method, step, ESS nice, ESS bulk, distance, seconds
+        ("langevin", 0.4, 15.0, 400.0, 0.04, 1e-4),
+        ("ozaki none", 0.2, 9.0, 240.0, 0.03, 1.5e-4),
+        ("ozaki floor", 1.8, 31.0, 1200.0, 0.06, 1.5e-4),
+        ("ozaki abs", 2.2, 12.0, 390.0, 0.2, 1.5e-4),
+        ("mala", 3.0, 37.0, 1300.0, 0.01, 2e-4),
+    ]
+    paper = [  # method, step, ESS nice, ESS bulk, distance, ratio, the paper's
+        ("langevin", 0.5, 21.7, 800.0, 0.04, 1.34, 21.81),
+        ("ozaki none", 5.0, NAN, NAN, 1.0, NAN, 28.89),
+        ("ozaki floor", 5.0, 28.9, 820.0, 0.03, 3.9, NAN),
+    ]
     rows = []
-    for target in ("two-modes", "ring6"):
-        for scores in ("exact", "learned"):
-            kinds = [("langevin", "tuned", 1.0, 31.0, 1480.0, 0.06)]
-            kinds += [("ozaki", "tuned", 0.5, 24.0, 1125.0, 0.04)]
-            if target == "ring6":
-                kinds += [("langevin", "paper's step", 0.5, 21.9, 1010.0, 0.05)]
-                kinds += [("ozaki", "paper's step", 5.0, 28.1, 2250.0, 0.31)]
-            for method, setting, step, nice, bulk, distance in kinds:
-                paper = {"langevin": 21.81, "ozaki": 28.89}[method]
-                rows.append(
-                    {
-                        "target": target,
-                        "scores": scores,
-                        "method": method,
-                        "setting": setting,
-                        "step_size": step,
-                        **_measured(nice, bulk, distance),
-                        "within_bound": distance <= 0.1,
-                        "tuning_within_bound": True,
-                        "paper_ess": paper if target == "ring6" else NAN,
-                    }
-                )
-    return pd.DataFrame(rows)
+    for target in TARGETS:
+        for scores in SCORES:
+            common = {"target": target, "scores": scores}
+            for method, step, nice, bulk, distance, seconds in tuned:
+                if method == "mala" and scores == "learned":
+                    continue
+                own = {"method": method, "setting": "tuned", "step_size": step, "paper_ess": NAN}
+                own |= {"seconds_per_iteration": seconds}
+                rows.append({**common, **own, **_measured(nice, bulk, distance)})
+            for method, step, nice, bulk, distance, ratio, known in paper:
+                if target == "ring6":
+                    own = {"method": method, "setting": "paper's step", "step_size": step}
+                    own |= {"paper_ess": known, "seconds_per_iteration": 1e-4}
+                    finite = 0.4 if math.isnan(nice) else 1.0
+                    found = _measured(nice, bulk, distance, ratio, finite)
+                    rows.append({**common, **own, **found})
+    frame = pd.DataFrame(rows).assign(tuning_within_bound=True, iterations_to_bound=100.0)
+    frame["acceptance"] = frame["method"].map({"mala": 0.6}).fillna(1.0)
+    frame["ess_bulk_standard_error"] = 0.1 * frame["ess_bulk"]
+    frame["ess_bulk_per_second"] = frame["ess_bulk"] / (11_000 * frame["seconds_per_iteration"])
+    return frame
 
 
 def tuning() -> pd.DataFrame:
     rows = []
-    for target in ("two-modes", "ring6"):
-        for scores in ("exact", "learned"):
-            for method in ("langevin", "ozaki"):
+    for target in TARGETS:
+        for scores in SCORES:
+            for method in ("langevin", "ozaki floor", "mala"):
                 for step in (0.25, 0.5, 1.0, 2.0):
                     common = {"target": target, "scores": scores, "method": method}
                     measured = _measured(20 * step, 900 * step, 0.05 * step + 0.01)
                     rows.append({**common, "step_size": step, **measured})
-    diverged = {"target": "ring6", "scores": "exact", "method": "ozaki", "step_size": 5.0}
-    return pd.DataFrame([*rows, {**diverged, **_measured(NAN, NAN, 1.0, 0.2)}])
+    diverged = {"target": "ring6", "scores": "exact", "method": "ozaki floor", "step_size": 5.0}
+    return pd.DataFrame([*rows, {**diverged, **_measured(NAN, NAN, 1.0, NAN, 0.2)}])
 
 
 def curves() -> pd.DataFrame:
     rows = [
         (target, scores, method, t, min(0.8, 2 / t**0.5))
-        for target in ("two-modes", "ring6")
-        for scores in ("exact", "learned")
-        for method in ("langevin", "ozaki")
+        for target in TARGETS
+        for scores in SCORES
+        for method in ("langevin", "ozaki floor", "mala")
         for t in (1, 10, 100, 1000)
     ]
     return pd.DataFrame(rows, columns="target scores method iterations kolmogorov".split())
 
 
+EQUAL = ("langevin", "ozaki floor", "ozaki floor, Langevin's clock")
+SNAPSHOTS = {
+    "two-modes": [(method, 0.01, t) for method in EQUAL for t in (50, 100)],
+    "ring6": [("ozaki none", 5.0, 5000), ("langevin", 0.5, 30000)],
+    "ring8": [("ozaki none", 6.0, 3000), ("langevin", 2.0, 9000)],
+}
+
+
+def approach() -> pd.DataFrame:
+    """On two modes Ozaki on the paper's clock is twice as far, on Langevin's as far."""
+    rows = []
+    for target, shown in SNAPSHOTS.items():
+        for method, step, last in shown:
+            for t in sorted({1, 3, 7, 20, 40, last}):
+                speed = 2 if method == "ozaki floor" else 1
+                share = 0.3 if method == "ozaki none" else 1.0
+                distance = 0.5 / (1 + speed * t / 20)
+                rows.append((target, "learned", method, step, t, distance, share))
+    columns = "target scores method step_size iterations kolmogorov finite_share".split()
+    return pd.DataFrame(rows, columns=columns).drop_duplicates(columns[:5])
+
+
+def step_bias() -> pd.DataFrame:
+    rows = [
+        (target, method, r, 0.5 * r, 0.3 * r if method == "langevin" else 0.001, 0.005)
+        for target in TARGETS
+        for method in ("langevin", "ozaki floor, Langevin's clock", "mala")
+        for r in (0.1, 0.2, 0.4, 0.8)
+    ]
+    columns = "target method relative step_size bias standard_error".split()
+    return pd.DataFrame(rows, columns=columns)
+
+
+def peers() -> pd.DataFrame:
+    rows = []
+    for target in TARGETS:
+        for method, bulk in (("NUTS", 900.0), ("MALA", 300.0)):
+            own = {"target": target, "method": method, "library": "BlackJAX 1.7", "gradients": 3.1}
+            own |= {"step_size": 0.7, "acceptance": 0.8, "seconds_per_iteration": 1e-4}
+            own |= {"ess_bulk_per_second": bulk / 1.1}
+            rows.append({**own, **_measured(20.0, bulk, 0.02)})
+    return pd.DataFrame(rows)
+
+
 def draws(generator: np.random.Generator) -> dict[str, np.ndarray]:
-    methods = ("langevin", "ozaki", "exact draws")
-    return {
-        f"{target}|{scores}|{method}": generator.normal(size=(200, 2))
-        for target in ("two-modes", "ring6")
-        for scores in ("exact", "learned")
-        for method in methods
-    }
+    names = [f"{target}|exact draws||" for target in SNAPSHOTS]
+    for target, shown in SNAPSHOTS.items():
+        names += [f"{target}|{method}|{step:g}|{t}" for method, step, t in shown]
+        if target != "two-modes":
+            names += [f"{target}|{method}|{step:g}|single" for method, step, _ in shown]
+    return {name: generator.normal(size=(200, 2)) for name in names}
 
 
 def planar() -> pd.DataFrame:
@@ -456,6 +513,18 @@ def costs() -> dict[str, pd.DataFrame]:
     }
 
 
+def _write_sampling(folder: Path) -> None:
+    """Write a longer study of the samplers, as one is kept."""
+    frames = {"table3": mixing(), "tuning": tuning(), "curves": curves()}
+    frames |= {"approach": approach(), "bias": step_bias()}
+    placed = {f"mixing/{name}": frame for name, frame in frames.items()}
+    for name, frame in {**placed, "peers/peers": peers()}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    made = {"profile": "paper", "commit": "abc", "hardware": "2 cores"}
+    (folder / "card.json").write_text(json.dumps(made))
+
+
 def write_inputs(root: Path) -> Path:
     """Write params.yaml, data/prepared and data/results below `root`; return `root`."""
     generator, folder = np.random.default_rng(0), root / "data" / "results"
@@ -470,6 +539,9 @@ def write_inputs(root: Path) -> Path:
         "mixing/table3": mixing(),
         "mixing/tuning": tuning(),
         "mixing/curves": curves(),
+        "mixing/approach": approach(),
+        "mixing/bias": step_bias(),
+        "peers/peers": peers(),
         "denoising/posteriors": planar(),
         "uncertainty/mnist5k/reliability": reliability(),
         "uncertainty/mnist5k/numbers": numbers(),
@@ -487,6 +559,7 @@ def write_inputs(root: Path) -> Path:
     of_chains = folder / "diversity" / "mnist5k"
     np.savez_compressed(of_chains / "pictures.npz", **chains(generator))
     whole = root / "reports" / "whole"
+    _write_sampling(whole / "sampling")
     kept = whole / "denoisers" / "mnist5k"
     kept.mkdir(parents=True)
     longer = numbers().assign(nll_low_rank=lambda frame: frame["nll_low_rank"] - 400)

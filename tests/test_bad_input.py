@@ -192,7 +192,12 @@ SAMPLERS = {
     "chain from elsewhere": (lambda: chain(generator=ELSEWHERE), "cuda", "cpu"),
     "score as a column": (lambda: chain(lambda x: x[:, :1]), "(5, 1)", "(5, 3)"),
     "score of integers": (lambda: chain(lambda x: x.long()), "torch.int64"),
-    "step size a tensor": (lambda: samplers.langevin(torch.neg, V), "(3,)"),
+    "step size of another number of chains": (
+        lambda: samplers.langevin(torch.neg, V.abs() + 1).init(X),
+        "3",
+    ),
+    "step sizes below 0": (lambda: samplers.langevin(torch.neg, -V.abs()), "step_size holds -"),
+    "step sizes in a matrix": (lambda: samplers.ozaki(torch.neg, X), "(5, 3)"),
     "step size infinite": (lambda: samplers.ozaki(torch.neg, INF), "inf"),
     "log_prob as a column": (
         lambda: samplers.langevin(torch.neg, 1.0, lambda x: x[:, :1]).init(X),
@@ -203,7 +208,13 @@ SAMPLERS = {
     "s2 as a column": (lambda: ozaki(X[:, :1]), "(5, 1)", "(5, 3)"),
     "s2 of one point": (lambda: ozaki(M[:1]), "(1, 3, 3)", "(5, 3, 3)"),
     "s2 of one operator": (lambda: ozaki(A[:1]), "(1, 3)", "(5, 3)"),
-    "full s2 a diagonal": (lambda: ozaki(X, full=True), "(5, 3)", "(5, 3, 3)"),
+    "full s2 a diagonal": (lambda: ozaki(X, form="full"), "(5, 3)", "(5, 3, 3)"),
+    "unknown form": (lambda: ozaki(X, form="dense"), "'dense'", "diagonal, low-rank, full"),
+    "adjusted low-rank step": (
+        lambda: ozaki(A, form="low-rank", log_prob=torch.neg),
+        "'low-rank'",
+        "diagonal and full",
+    ),
     "s1 of one point": (
         lambda: samplers.ozaki(lambda x: (x[:1], x), 1.0).init(X),
         "(1, 3)",
@@ -406,7 +417,7 @@ def test_the_algebra_and_the_steps_of_a_chain_read_no_value():
     for kernel in (
         samplers.langevin(torch.neg, 0.1, lambda y: y.sum(-1)),
         samplers.ozaki(model, 0.1, log_prob=lambda y: y.sum(-1)),
-        samplers.ozaki(model, 0.1, full=True),
+        samplers.ozaki(model, 0.1, form="full"),
     ):
         state, _ = kernel.step(kernel.init(mean), None)
         assert state.x.shape == (5, 3) and state.x.is_meta

@@ -96,42 +96,6 @@ def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results
     assert claim.evidence.endswith("autodiff forward, chunked")
 
 
-def _row(sound, found, ess):
-    return {"sound": sound, "tuning_within_bound": found, "ess_bulk": ess}
-
-
-@pytest.mark.parametrize(
-    ("ozaki", "langevin", "verdict"),
-    [
-        (_row(True, True, 200.0), _row(True, True, 100.0), "holds"),
-        (_row(True, True, 100.0), _row(True, True, 200.0), "does not hold"),
-        (_row(True, True, 100.0), _row(False, False, 900.0), "holds"),
-        (_row(True, True, 100.0), _row(False, True, 900.0), "undecided"),
-        (_row(False, False, 900.0), _row(True, True, 100.0), "does not hold"),
-        (_row(False, False, 900.0), _row(False, False, 100.0), "undecided"),
-    ],
-)
-def test_samplers_are_compared_within_the_bias_bound(ozaki, langevin, verdict):
-    assert module._more_within_bound("ess_bulk", ozaki, langevin) == verdict
-
-
-def test_ozaki_is_judged_tuned_and_at_the_papers_steps(results):
-    judged = claims(results)
-    tuned = _find(judged, "ring6, exact", "higher ESS (bulk) within")
-    assert tuned.verdict == "does not hold" and tuned.paper
-    paper = _find(judged, "ring6, exact", "paper's steps")
-    assert paper.verdict == "holds"
-    assert "Ozaki 28.1 (ε = 5, distance 0.31, beyond the bound)" in paper.evidence
-
-
-def test_draws_beyond_the_bias_bound_are_named(results):
-    judged = claims(results)
-    claim = _find(judged, "samplers, the paper's steps", "draws stay within")
-    assert claim.verdict == "does not hold"
-    assert "Ozaki on ring6, exact scores, ε = 5: 0.31" in claim.evidence
-    assert "Langevin" not in claim.evidence
-
-
 def _denoiser_claims(results, **changed):
     found = replace(results.denoisers["mnist5k"], **changed)
     return list(denoiser_claims(replace(results, denoisers={"mnist5k": found})))

@@ -15,6 +15,7 @@ import torch
 from hosm.experiment import cluster, datasets, scaling
 from hosm.experiment.params import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.process import StageError
+from hosm.experiment.spread import spread
 from hosm.experiment.tasks import TrainingTask, train_here
 
 pytestmark = pytest.mark.cluster
@@ -86,6 +87,24 @@ def test_a_finished_run_of_the_same_name_is_not_trained_again(local_cluster, tmp
     assert time.perf_counter() - started < 120
     folders = [path for path in tmp_path.iterdir() if path.name.startswith("ring6-")]
     assert len(folders) == 1
+
+
+def test_calls_are_spread_over_cpus_in_order_and_on_one_thread(local_cluster):
+    def call(number, scale):
+        return number * scale, torch.get_num_threads()
+
+    found = spread(call, [(number, 2.0) for number in range(5)])
+    assert found == [(2.0 * number, 1) for number in range(5)]
+
+
+def test_a_call_that_fails_is_named(local_cluster):
+    def halve(number):
+        if number == 3:
+            raise ValueError("3 is odd")
+        return number / 2
+
+    with pytest.raises(StageError, match=r"a call of halve failed: ValueError\('3 is odd'\)"):
+        spread(halve, [(2,), (3,), (4,)])
 
 
 def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):

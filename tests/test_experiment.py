@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 import torch
 
-from hosm.experiment import accuracy, mixing
+from hosm.experiment import accuracy
 from hosm.experiment.datasets import law
 from hosm.experiment.models import build_heads, build_model, load_model, save_model
 from hosm.experiment.params import (
     Backbone,
-    MixingParams,
     ModelParams,
     SettingsError,
 )
@@ -75,7 +74,9 @@ def test_errors_are_summed_over_entries_and_averaged_over_points():
     by_autodiff = accuracy.autodiff_error(model, "logistic50", test, diagonal=True)
     assert by_autodiff == pytest.approx(50 * 0.04, rel=1e-3)
     by_probes = accuracy.hutchinson_error(model, "logistic50", test)
-    assert by_autodiff < by_probes < 2 * by_autodiff  # the noise of 10 probes adds to it
+    assert (
+        (1 - 1e-6) * by_autodiff < by_probes < 2 * by_autodiff
+    )  # the noise of 10 probes adds to it
     first = accuracy.s1_error(model, "logistic50", test)
     assert first == pytest.approx(0.04 * np.square(test).sum(1).mean(), rel=1e-3)
 
@@ -125,52 +126,6 @@ def test_curves_are_kept_at_the_middle_sigma_and_the_largest_rank():
     ]
     kept = accuracy.middle_curves(pd.DataFrame(rows))
     assert set(kept["sigma"]) == {0.05} and list(kept["rank"]) == [0, 30]
-
-
-# Mixing ----------------------------------------------------------------------------------------
-
-
-def test_tuning_takes_the_most_samples_within_the_bound():
-    tried = [
-        {"step_size": 1.0, "kolmogorov": 0.05, "ess_bulk": 10},
-        {"step_size": 2.0, "kolmogorov": 0.08, "ess_bulk": 30},
-        {"step_size": 4.0, "kolmogorov": 0.30, "ess_bulk": 900},
-    ]
-    assert mixing._best(tried, 0.1) == (2.0, True)
-    assert mixing._best(tried, 0.01) == (1.0, False)
-
-
-def test_bias_sees_a_blob_whose_coordinates_are_right():
-    exact = law("ring6")
-    draw = torch.Generator().manual_seed(0)
-    reference, fresh = exact.sample(20_000, draw), exact.sample(20_000, draw)
-    blob = exact.mean + exact.variance.sqrt() * torch.randn(20_000, 2, generator=draw)
-    assert mixing._bias(fresh, exact, reference) < 0.02
-    assert mixing._bias(blob, exact, reference) > 0.2
-    assert mixing._bias(fresh * float("nan"), exact, reference) == 1.0
-
-
-def test_study_returns_rows_for_both_methods_and_the_papers_steps():
-    params = MixingParams(
-        chains=4,
-        burn_in=5,
-        steps=50,
-        tuning_steps=20,
-        bias_bound=0.5,
-        langevin_steps=(0.5, 6.0),
-        ozaki_steps=(0.5, 5.0),
-        guard="floor",
-        seed=0,
-    )
-    final, tuning, curves, samples = mixing.study("ring6", mixing.exact_scores("ring6"), params)
-    assert [(row["method"], row["setting"]) for row in final] == [
-        ("langevin", "tuned"),
-        ("langevin", "paper's step"),
-        ("ozaki", "tuned"),
-        ("ozaki", "paper's step"),
-    ]
-    assert len(tuning) == 4 and {point["method"] for point in curves} == {"langevin", "ozaki"}
-    assert set(samples) == {"langevin", "ozaki", "exact draws"}
 
 
 # Tasks -----------------------------------------------------------------------------------------

@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from hosm.experiment import (
+    captions,
     denoiser_figures,
     figures,
-    page,
     pictures,
-    sampling_figures,
     style,
     tables,
 )
@@ -43,13 +42,14 @@ def _words(figure: Figure) -> list[str]:
 
 
 def test_every_figure_is_a_small_png_of_page_width(written):
-    names = "accuracy targets whole reduction speed losses growth tuning curves draws plane"
-    names += " training calibration explained variance directions traversals"
+    names = "accuracy targets whole reduction speed losses growth tuning curves equal-steps"
+    names += " step-bias two-modes snapshots single-chains plane training"
+    names += " calibration explained variance directions traversals"
     kept = ["calibration-mnist5k-whole", "explained-mnist5k-whole"]  # which have no pictures
     chains = "classes steps noise chains".split()
     own = [name.removesuffix("-mnist5k") for name in written]
     assert own == [*names.split(), *kept, *chains]
-    assert set(page.FIGURES) == {*names.split(), *chains}  # each has a caption
+    assert set(captions.FIGURES) == {*names.split(), *chains}  # each has a caption
     for name, path in written.items():
         with Image.open(path) as image:
             assert (image.format, image.width) == ("PNG", 902), name
@@ -116,46 +116,6 @@ def test_speed_states_ratios_units_and_the_time_of_s1(results):
     )
     labels = [label.get_text() for label in figure.axes[1].get_yticklabels()]
     assert labels[-1] == "s1" and labels[0] == "s1 and s2, shared trunk, r = 200"
-
-
-def test_tuning_draws_the_bound_and_no_diverged_chains(results):
-    tuning = results.tuning.copy()
-    tuning.loc[tuning["kolmogorov"] == 1, "ess_bulk"] = 5.0  # stuck: a number that means nothing
-    figure = sampling_figures.tuning_figure(tuning, 0.1)
-    words = _words(figure)
-    assert "beyond the bias bound, 0.1" in words
-    assert "ring6\nmost within the bound: Langevin, ε = 1" in words
-    ring = figure.axes[1]
-    assert [len(line.get_xdata()) for line in ring.lines] == [4, 4, 4, 4]
-    assert max(max(line.get_xdata()) for line in ring.lines) < 0.2
-
-
-def test_tuning_survives_chains_that_all_diverged(results, tmp_path):
-    diverged = results.tuning.assign(ess_bulk=math.nan, kolmogorov=1.0)
-    figure = sampling_figures.tuning_figure(diverged, 0.1)
-    style.save_figure(figure, tmp_path / "empty.png")
-    assert "ring6\nno step size within the bound" in _words(figure)
-
-
-def test_curves_name_the_nearest_sampler(results):
-    curves = results.curves.copy()
-    curves.loc[(curves["method"] == "ozaki") & (curves["scores"] == "exact"), "kolmogorov"] /= 4
-    curves.loc[(curves["method"] == "langevin"), "kolmogorov"] = math.nan  # diverged
-    words = _words(sampling_figures.curves_figure(curves, 0.1))
-    assert "ring6\nnearest at the end: Ozaki, exact (0.016)" in words
-    assert "bias bound, 0.1" in words
-
-
-def test_draws_stand_beside_exact_ones_on_the_same_axes(results):
-    figure = sampling_figures.draws_figure(results.draws)
-    line = figure.axes[:5]
-    assert [ax.get_title() for ax in line][:3] == [
-        "exact draws",
-        "Langevin\nexact scores",
-        "Ozaki\nexact scores",
-    ]
-    assert len({ax.get_xlim() for ax in line}) == 1
-    assert line[0].get_xlabel() == "" and line[1].get_xlabel().startswith("radius: distance 0.")
 
 
 def test_predicted_variance_and_measured_error_share_one_scale_in_a_line(denoiser):

@@ -14,6 +14,7 @@ ALLOWED = {  # module -> what of ours it may import
             "networks",
             "checkpoints",
             "eigen",
+            "lanczos",
             "operands",
             "products",
         )
@@ -24,7 +25,7 @@ ALLOWED = {  # module -> what of ours it may import
     "finite_data": {"checks", "laws"},
     "distributions": {"checks", "laws", "finite_data"},
     "energies": {"checks", "laws", "distributions"},
-    "operators": {"checks", "operands", "eigen"},
+    "operators": {"checks", "operands", "eigen", "lanczos"},
     "metrics": {"checks", "ess"},
     "tweedie": {"checks", "operators"},
     "scores": {"noise", "operators", "networks", "autodiff"},
@@ -35,12 +36,19 @@ ALLOWED = {  # module -> what of ours it may import
     "batches": {"noise"},
     "uncertainty": {"checks", "operators", "tweedie"},
     "calibration": {"checks", "uncertainty"},
-    "samplers": {"checks", "proposals"},
+    "chains": {"checks", "proposals"},
+    "samplers": {"checks", "proposals", "chains"},
     "settings": {"noise", "objectives"},
     "training": {"noise", "batches", "objectives", "settings"},
     "heads": {"autodiff", "settings", "targets"},
 }
-TOOLS = {"ray.train": "cluster", "ray.tune": "search", "mlflow": "tracking"}
+TOOLS = {
+    "ray.train": "cluster",
+    "ray.tune": "search",
+    "mlflow": "tracking",
+    "jax": "peers",
+    "blackjax": "peers",
+}
 FILES = sorted([*ROOT.glob("hosm/**/*.py"), *ROOT.glob("pipeline/*.py")])
 IDS = [str(path.relative_to(ROOT)) for path in FILES]
 

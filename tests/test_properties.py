@@ -487,7 +487,7 @@ def test_one_ozaki_step_is_exact_on_a_gaussian(dimension, step_size, full, guard
         covariance = covariance.diagonal().diag()
     law = Gaussian(draw(dimension, seed=seed), covariance)
     x = 3 * draw(3, dimension, seed=seed + 1)
-    options = {"full": full, "log_prob": law.log_prob}
+    options = {"form": "full" if full else "diagonal", "log_prob": law.log_prob}
     kernel = ozaki(lambda y: (law.score(y), law.hessian(y)), step_size, guard, **options)
     state = kernel.init(x)
     decay = torch.linalg.matrix_exp(-step_size * torch.linalg.inv(covariance))

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
+from hosm import energies
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import GUARDS, langevin, ozaki, sample_chain
 
@@ -22,7 +23,7 @@ class Gaussian:
 
     def __init__(self, mean, covariance):
         self.mean = torch.tensor(mean, dtype=torch.float64)
-        self.covariance = torch.tensor(covariance, dtype=torch.float64)
+        self.covariance = torch.as_tensor(covariance, dtype=torch.float64)
         self.precision = torch.linalg.inv(self.covariance)
 
     def score(self, x):
@@ -97,7 +98,9 @@ def test_one_ozaki_step_is_exact_for_a_gaussian(law, step_size, clock):
     full = law is FULL
     model = law.dense_model if full else law.diagonal_model
     x = START[:, : len(law.mean)]
-    state = ozaki(model, step_size, "none", clock=clock, full=full).init(x)
+    state = ozaki(model, step_size, "none", clock=clock, form="full" if full else "diagonal").init(
+        x
+    )
     root = state.spread[0] if full else torch.diag(state.spread[0])
     mean, covariance = exact_step(law, x, step_size if clock == "paper" else step_size / 2)
     torch.testing.assert_close(state.mean, mean, rtol=1e-10, atol=1e-12)
@@ -107,7 +110,9 @@ def test_one_ozaki_step_is_exact_for_a_gaussian(law, step_size, clock):
 @pytest.mark.parametrize("law", [DIAGONAL, FULL], ids=["diagonal", "full"])
 def test_draws_of_an_ozaki_step_have_the_exact_law(law):
     n, full = 200_000, law is FULL
-    kernel = ozaki(law.dense_model if full else law.diagonal_model, 0.4, full=full)
+    kernel = ozaki(
+        law.dense_model if full else law.diagonal_model, 0.4, form="full" if full else "diagonal"
+    )
     x = START[:, : len(law.mean)].expand(n, -1)
     draws = sample_chain(kernel, x, 1, generator=generator(3))[:, 0]
     mean, covariance = exact_step(law, x[:1], 0.4)
@@ -117,6 +122,115 @@ def test_draws_of_an_ozaki_step_have_the_exact_law(law):
     error = np.abs(white @ white.T / n - np.eye(len(white)))
     assert error.max() < 4 * math.sqrt(2 / n)
     assert all(stats.kstest(row, "norm").pvalue > 1e-3 for row in white)
+
+
+@pytest.mark.parametrize("dimension", [6, 300])  # dense eigenvectors, and Lanczos
+def test_a_low_rank_step_is_the_full_step_of_the_same_curvature(dimension):
+    g = generator(1)
+    diag = -0.5 - torch.rand(4, dimension, generator=g, dtype=torch.float64)
+    factor = torch.randn(4, dimension, 3, generator=g, dtype=torch.float64) / dimension**0.5
+    s2 = DiagonalPlusLowRank(diag, factor)
+    x = torch.randn(4, dimension, generator=g, dtype=torch.float64)
+    low, full = (ozaki(lambda x: (-x, s2), 1.5, form=f).init(x) for f in ("low-rank", "full"))
+    torch.testing.assert_close(low.mean, full.mean, rtol=1e-3, atol=1e-4)
+    z = torch.randn(4, dimension, generator=g, dtype=torch.float64)
+    expected = (full.spread @ z.unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(low.spread(z), expected, rtol=1e-3, atol=1e-3)
+    diagonal = ozaki(lambda x: (-x, s2), 1.5).init(x)
+    assert not torch.allclose(diagonal.mean, full.mean, rtol=1e-2)
+
+
+def test_draws_of_a_low_rank_step_have_the_exact_law():
+    factor = torch.tensor([[1.0, 0.2, -0.5]], dtype=torch.float64).mT
+    s2 = DiagonalPlusLowRank(torch.tensor([-2.0, -1.0, -3.0], dtype=torch.float64), factor)
+    law = Gaussian([1.0, -2.0, 0.5], torch.linalg.inv(-s2.to_dense()))
+    n = 200_000
+    batch = DiagonalPlusLowRank(s2.diag.expand(n, -1), factor.expand(n, -1, -1))
+    kernel = ozaki(lambda x: (law.score(x), batch), 0.4, form="low-rank")
+    draws = sample_chain(kernel, START.expand(n, -1), 1, generator=generator(3))[:, 0]
+    mean, covariance = exact_step(law, START, 0.4)
+    root = torch.linalg.cholesky(covariance)
+    white = torch.linalg.solve_triangular(root, (draws - mean).T, upper=False).numpy()
+    assert np.abs(white.mean(1)).max() < 4 / math.sqrt(n)
+    assert np.abs(white @ white.T / n - np.eye(3)).max() < 4 * math.sqrt(2 / n)
+
+
+@pytest.mark.parametrize("adjusted", [False, True])
+@pytest.mark.parametrize("form", [None, "diagonal", "low-rank", "full"])
+def test_each_chain_may_have_its_own_step_size(form, adjusted):
+    """Chains of several step sizes in one batch propose as chains of each do alone."""
+    if form == "low-rank" and adjusted:
+        return
+    log_prob = DIAGONAL.log_prob if adjusted else None
+
+    def kernel(eps):
+        if form is None:
+            return langevin(DIAGONAL.score, eps, log_prob)
+        model = DIAGONAL.diagonal_model if form == "low-rank" else DIAGONAL.dense_model
+        return ozaki(model, eps, form=form, log_prob=log_prob)
+
+    x = START.repeat(3, 1) + torch.arange(3).unsqueeze(-1)
+    sizes = torch.tensor([0.01, 0.4, 3.0], dtype=torch.float64)
+    together = kernel(sizes)
+    state = together.init(x)
+    moved, info = together.step(state, generator())
+    noise = torch.randn(x.shape, generator=generator(), dtype=x.dtype)
+    for i, eps in enumerate(sizes.tolist()):
+        alone = kernel(eps).init(x)
+        torch.testing.assert_close(state.mean[i], alone.mean[i])
+        fixed = kernel(eps)
+        one = fixed._replace(step=fixed.step)
+        new, _ = one.step(fixed.init(x), generator())
+        if not adjusted:
+            torch.testing.assert_close(moved.x[i], new.x[i])
+        elif form is None:
+            proposal = alone.mean[i] + eps**0.5 * noise[i]
+            assert torch.allclose(moved.x[i], proposal) or torch.equal(moved.x[i], x[i])
+            expected, whole = fixed.step(fixed.init(x), generator())
+            torch.testing.assert_close(info.log_ratio[i], whole.log_ratio[i])
+            assert torch.allclose(expected.x[i], moved.x[i])
+    assert moved.x.shape == x.shape
+
+
+def test_a_model_of_scores_and_diagonal_is_asked_for_no_more():
+    class Model:
+        def __call__(self, x):
+            raise AssertionError("the whole s2 was asked for")
+
+        def score_and_diagonal(self, x):
+            return -x, -torch.ones_like(x)
+
+    state = ozaki(Model(), 0.5).init(START)
+    torch.testing.assert_close(state.mean, START * math.exp(-0.5))
+    with pytest.raises(AssertionError, match="the whole s2"):
+        ozaki(Model(), 0.5, form="full").init(START)
+
+
+@pytest.mark.parametrize("name", ["two_modes", "ring6", "ring8", "mog2", "mog6", "ring2d"])
+def test_adjusted_chains_keep_the_moments_of_every_target(name):
+    """From exact draws, mean, second moments and energy stay within 4 standard errors."""
+    law = getattr(energies, name)(torch.float64)
+    n = 20_000
+    x0 = law.sample(n, generator(1))
+    dense = lambda x: (law.score(x), law.hessian(x))  # noqa: E731
+    kernels = {
+        "mala": langevin(law.score, 0.3, law.log_prob),
+        "diagonal": ozaki(law.score_and_diagonal, 1.0, log_prob=law.log_prob),
+        "abs": ozaki(law.score_and_diagonal, 1.0, "abs", log_prob=law.log_prob),
+        "full": ozaki(dense, 1.0, "langevin", form="full", log_prob=law.log_prob),
+    }
+    exact = law.sample(400_000, generator(2))
+
+    def statistics(x):
+        energy = law.log_prob(x).unsqueeze(-1)
+        return torch.cat([x, x.square(), x.prod(-1, keepdim=True), energy, energy.square()], -1)
+
+    truth = statistics(exact)
+    for label, kernel in kernels.items():
+        x = statistics(sample_chain(kernel, x0, 1, 19, generator(3))[:, 0])
+        error = (x.var(0) / n + truth.var(0) / len(truth)).sqrt()
+        z = (x.mean(0) - truth.mean(0)) / error
+        assert float(z.abs().max()) < 4, (label, z)
 
 
 def test_two_half_steps_are_one_step_in_law():
@@ -169,7 +283,7 @@ def test_guards_entry_by_entry(guard, dtype):
 def test_only_the_printed_step_overflows_at_positive_curvature(guard, full):
     h = torch.tensor([[200.0, -1e6, 0.0]])
     s2 = torch.diag_embed(h) if full else h
-    kernel = ozaki(lambda x: (x.sign(), s2), 6.0, guard, full=full)
+    kernel = ozaki(lambda x: (x.sign(), s2), 6.0, guard, form="full" if full else "diagonal")
     _, info = kernel.step(kernel.init(torch.ones(1, 3)), generator())
     assert info.finite_share == (0.0 if guard == "none" else 1.0)
 
@@ -179,7 +293,7 @@ def test_forms_of_the_second_score_agree():
     s2 = DiagonalPlusLowRank(-2 - x.square(), 0.3 * x.unsqueeze(-1))
     forms = (s2, s2.diagonal(), s2.to_dense())
     states = [ozaki(lambda x, form=form: (-x, form), 0.7).init(x) for form in forms]
-    fulls = [ozaki(lambda x, f=f: (-x, f), 0.7, full=True).init(x) for f in (s2, s2.to_dense())]
+    fulls = [ozaki(lambda x, f=f: (-x, f), 0.7, form="full").init(x) for f in (s2, s2.to_dense())]
     for first, *others in (states, fulls):
         for state in others:
             assert torch.equal(state.mean, first.mean) and torch.equal(state.spread, first.spread)
@@ -224,7 +338,7 @@ ADJUSTED = {
     "full": lambda target: ozaki(
         lambda x: (target.score(x), torch.diag_embed(target.model(x)[1])),
         1.0,
-        full=True,
+        form="full",
         log_prob=target.log_prob,
     ),
 }
@@ -269,7 +383,7 @@ def test_ozaki_on_a_gaussian_is_always_accepted(law):
     """The exact transition is reversible, so the Metropolis-Hastings ratio is 1."""
     full = law is FULL
     model = law.dense_model if full else law.diagonal_model
-    kernel = ozaki(model, 1.3, full=full, log_prob=law.log_prob)
+    kernel = ozaki(model, 1.3, form="full" if full else "diagonal", log_prob=law.log_prob)
     x = START[:, : len(law.mean)].expand(50, -1)
     state, info = kernel.step(kernel.init(x), generator())
     assert float(info.log_ratio.abs().max()) < 1e-10
@@ -328,6 +442,7 @@ def test_divergence_is_in_the_draws_and_in_the_info():
         10,
         generator=generator(),
         progress=lambda i, info: shares.append((i, info.finite_share)),
+        diverged="keep",
     )
     assert [i for i, _ in shares] == list(range(1, 11))
     assert shares[-1][1] < 1 and not bool(draws[1, -1].isfinite().any())
@@ -340,7 +455,8 @@ def test_a_diverged_chain_leaves_the_others_alone(full):
         s2[1] = float("nan")
         return -x * s2[:, 0, :1].abs(), s2
 
-    draws = sample_chain(ozaki(model, 0.5, full=full), torch.ones(2, 3), 5, 0, generator())
+    kernel = ozaki(model, 0.5, form="full" if full else "diagonal")
+    draws = sample_chain(kernel, torch.ones(2, 3), 5, 0, generator(), diverged="keep")
     assert bool(draws[0].isfinite().all()) and bool(draws[1].isnan().all())
 
 

@@ -18,6 +18,7 @@ from hosm.experiment.diversity_claims import diversity_claims
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import Results
 from hosm.experiment.rows import BASELINE, Row, groups, is_exact, is_reference, margin, records
+from hosm.experiment.sampling_claims import sampling_claims
 from hosm.experiment.verdicts import Claim, Verdict, verdict
 
 __all__ = ["Claim", "claims"]
@@ -164,69 +165,6 @@ def _cost(training: pd.DataFrame, slopes: pd.DataFrame) -> Iterator[Claim]:
         yield Claim(where, statement, verdict(steepest <= LINEAR), evidence)
 
 
-def _sampler(row: Row, column: str) -> str:
-    step, distance = f"ε = {row['step_size']:g}", cells.number(row["distance"], 2)
-    beyond = "" if row["sound"] else ", beyond the bound"
-    method = row["method"].capitalize()
-    return f"{method} {cells.number(row[column])} ({step}, distance {distance}{beyond})"
-
-
-def _more_within_bound(column: str, ozaki: Row, langevin: Row) -> Verdict:
-    """Judge who has more where both are within the bias bound, or where one never is.
-
-    A sampler whose tuning found a step within the bound, but whose final draws lie beyond it,
-    decides nothing: a smaller step might have done better.
-    """
-    if ozaki["sound"] and langevin["sound"]:
-        return verdict(ozaki[column] > langevin[column])
-    if ozaki["sound"] and not langevin["tuning_within_bound"]:
-        return "holds"
-    if langevin["sound"] and not ozaki["tuning_within_bound"]:
-        return "does not hold"
-    return "undecided"
-
-
-def _more(where: str, what: str, column: str, ozaki: Row, langevin: Row) -> Iterator[Claim]:
-    """Yield the claim that Ozaki, tuned alike, has more of something within the bias bound."""
-    statement = f"tuned alike, Ozaki has the higher {what} within the bias bound"
-    evidence = f"{_sampler(ozaki, column)}; {_sampler(langevin, column)}"
-    judged = _more_within_bound(column, ozaki, langevin)
-    yield Claim(where, statement, judged, evidence, column == "ess_bulk")
-
-
-def _mixing(mixing: pd.DataFrame) -> Iterator[Claim]:
-    """Yield whether Ozaki beats Langevin on each target."""
-    for (target, setting, scores), group in groups(mixing, "target", "setting", "scores"):
-        rows = {row["method"]: row for row in records(group)}
-        if not {"langevin", "ozaki"} <= set(rows):
-            continue
-        langevin, ozaki, where = rows["langevin"], rows["ozaki"], f"{target}, {scores} scores"
-        if setting == "tuned":
-            yield from _more(where, "ESS (bulk)", "ess_bulk", ozaki, langevin)
-            per_second = "ess_bulk_per_second"
-            yield from _more(where, "ESS (bulk) per second", per_second, ozaki, langevin)
-        else:
-            statement = "Ozaki has the higher ESS (nice) at the paper's steps"
-            evidence = f"{_sampler(ozaki, 'ess_nice')}; {_sampler(langevin, 'ess_nice')}"
-            judged = verdict(ozaki["ess_nice"] > langevin["ess_nice"])
-            yield Claim(where, statement, judged, evidence, True)
-
-
-def _bias(mixing: pd.DataFrame, bound: float) -> Iterator[Claim]:
-    """Yield whether the draws stay within the bias bound, tuned and at the paper's steps."""
-    for setting, group in groups(mixing, "setting"):
-        where = "samplers, tuned" if setting == "tuned" else "samplers, the paper's steps"
-        beyond = [
-            f"{row['method'].capitalize()} on {row['target']}, {row['scores']} scores, "
-            f"ε = {row['step_size']:g}: {cells.number(row['distance'], 2)}"
-            for row in records(group)
-            if not row["sound"]
-        ]
-        largest = f"largest distance {cells.number(float(group['distance'].max()), 2)}"
-        statement = f"draws stay within a Kolmogorov distance of {bound:g} of exact ones"
-        yield Claim(where, statement, verdict(not beyond), "; ".join(beyond) or largest)
-
-
 def claims(results: Results) -> list[Claim]:
     """Judge every claim by the numbers of a run.
 
@@ -238,8 +176,7 @@ def claims(results: Results) -> list[Claim]:
         *_first_order(results.trials),
         *_speed(results.speed),
         *_cost(results.training_cost, results.slopes),
-        *_mixing(results.mixing),
-        *_bias(results.mixing, results.bias_bound),
+        *sampling_claims(results.sampling_whole or results.sampling),
         *denoiser_claims(results),
         *diversity_claims(results),
     ]

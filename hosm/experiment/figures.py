@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hosm.experiment import cells, pictures, sampling_figures
+from hosm.experiment import cells, pictures, sampling_figures, sampling_pictures
 from hosm.experiment.cost_figures import growth_figure, loss_figure
 from hosm.experiment.denoiser_figures import (
     calibration_figure,
@@ -213,6 +213,21 @@ def _denoiser_drawings(name: str, found: Denoiser) -> dict[str, Callable[[], Fig
     return charts
 
 
+def _sampling_drawings(results: Results) -> dict[str, Callable[[], Figure]]:
+    """Return what draws the figures of the samplers, by their names."""
+    found, bound = results.sampling, results.bias_bound
+    longest = results.sampling_whole or found
+    return {
+        "tuning": lambda: sampling_figures.tuning_figure(longest.tuning, bound),
+        "curves": lambda: sampling_figures.curves_figure(longest, bound),
+        "equal-steps": lambda: sampling_figures.approach_figure(found.approach),
+        "step-bias": lambda: sampling_figures.bias_figure(longest.bias),
+        "two-modes": lambda: sampling_pictures.equal_steps_figure(found.draws),
+        "snapshots": lambda: sampling_pictures.snapshots_figure(found),
+        "single-chains": lambda: sampling_pictures.single_chains_figure(found.draws),
+    }
+
+
 def _diversity_drawings(name: str, found: Diversity) -> dict[str, Callable[[], Figure]]:
     """Return what draws the figures of chains of one set of images, by their names."""
     images, card, summary = found.pictures, found.card, found.summary
@@ -235,7 +250,6 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
     Returns:
         The files by the figures' names.
     """
-    bound, sampling = results.bias_bound, sampling_figures
     drawings: dict[str, Callable[[], Figure]] = {
         "accuracy": lambda: accuracy_figure(results.accuracy),
         "targets": lambda: targets_figure(results.learning, results.accuracy),
@@ -244,9 +258,7 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
         "speed": lambda: speed_figure(results.speed),
         "losses": lambda: loss_figure(results.training_cost),
         "growth": lambda: growth_figure(results.growth, results.slopes),
-        "tuning": lambda: sampling.tuning_figure(results.tuning, bound),
-        "curves": lambda: sampling.curves_figure(results.curves, bound),
-        "draws": lambda: sampling.draws_figure(results.draws),
+        **_sampling_drawings(results),
         "plane": lambda: plane_figure(results.points, results.planar),
         "training": lambda: training_figure(results.training),
     }

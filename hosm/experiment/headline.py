@@ -9,6 +9,7 @@ from hosm.experiment import cells, cost_tables
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import WHOLE, Results
 from hosm.experiment.rows import BASELINE, Row, groups, records
+from hosm.experiment.sampling_results import SAMPLERS, Sampling, comparisons
 
 __all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
 
@@ -20,6 +21,7 @@ COLUMNS = ("Measured", "By", "Paper", "Ours ± s.e.")
 PAPER_SIGMA = 0.05  # the middle one of table 1
 PAPER_RANK = 20  # stands in both columns of table 2, and needs no more than D = 100
 SHOWN_SIGMA = 0.5  # of the likelihoods
+SHOWN_TARGETS = ("two-modes", "ring6", "ring8")  # of the samplers
 PAPER_OBJECTIVE = "s2, moment"
 
 
@@ -112,33 +114,30 @@ def _cost_lines(results: Results) -> Iterator[Line]:
         yield f"slopes of a step with D, {ends}", "log time, log memory", cells.DASH, found
 
 
-def _ess(row: Row, column: str) -> str:
-    text = f"{cells.number(row[column])} at distance {cells.number(row['distance'], 2)}"
-    return text if row["sound"] else f"{text}, beyond the bound"
+def _ess(row: Row) -> str:
+    if row["finite_share"] < 1:
+        return "diverged"
+    text = f"{cells.number(row['ess_nice'])} at variance ratio {row['variance_ratio']:.2f}"
+    return text if row["within_bound"] else f"{text}, beyond the bounds"
 
 
-def _pairs(mixing: pd.DataFrame, setting: str) -> Iterator[tuple[str, Row, Row]]:
-    """Yield Langevin's and Ozaki's rows of the paper's targets, with learned scores if there."""
-    there = mixing[(mixing["setting"] == setting) & mixing["paper_ess"].notna()]
-    for target, group in groups(there, "target"):
-        scores = "learned" if "learned" in set(group["scores"]) else "exact"
-        rows = {row["method"]: row for row in records(group[group["scores"] == scores])}
-        if {"langevin", "ozaki"} <= set(rows):
-            yield f"{target}, {scores} scores", rows["langevin"], rows["ozaki"]
-
-
-def _mixing_lines(mixing: pd.DataFrame, bound: float) -> Iterator[Line]:
-    """Yield effective sample sizes of Langevin / Ozaki, at the paper's steps and tuned alike."""
-    settings = {
-        "paper's step": ("ess_nice", "ESS nice per chain", "at the paper's steps"),
-        "tuned": ("ess_bulk", "ESS bulk of all chains", f"tuned within a distance of {bound:g}"),
-    }
-    for setting, (column, measure, how) in settings.items():
-        for where, langevin, ozaki in _pairs(mixing, setting):
-            paper = f"{langevin['paper_ess']:.2f} / {ozaki['paper_ess']:.2f}"
-            ours = f"{_ess(langevin, column)} / {_ess(ozaki, column)}"
-            published = paper if column == "ess_nice" else cells.DASH
-            yield f"{measure}, {where}", f"Langevin / Ozaki, {how}", published, ours
+def _sampling_lines(found: Sampling) -> Iterator[Line]:
+    """Yield effective samples of Langevin / Ozaki, at the paper's steps and tuned alike."""
+    there = found.final[(found.final["setting"] != "tuned") & (found.final["scores"] == "learned")]
+    for (target, scores), group in groups(there, "target", "scores"):
+        rows = {row["method"]: row for row in records(group)}
+        paper = f"{rows['langevin']['paper_ess']:.2f} / {rows['ozaki none']['paper_ess']:.2f}"
+        ours = " / ".join(_ess(rows[name]) for name in ("langevin", "ozaki floor"))
+        where = f"ESS nice per chain, {target}, {scores} scores"
+        yield where, "Langevin / Ozaki (floor), at the paper's steps", paper, ours
+    for each in comparisons(found):
+        if each.ozaki is not None and each.scores == "exact" and each.target in SHOWN_TARGETS:
+            where = (
+                f"ESS bulk per second over tuned Langevin's, {each.target}, {each.scores} scores"
+            )
+            name = SAMPLERS[each.ozaki["method"]]
+            ratio = cells.plus_minus(each.ratio, each.error)
+            yield where, f"{name}, tuned alike within the bounds on bias", cells.DASH, ratio
 
 
 def _denoiser_lines(results: Results) -> Iterator[Line]:
@@ -169,7 +168,7 @@ def headline(results: Results) -> list[Line]:
     """
     lines = [*_accuracy_lines(results.whole.accuracy), *_speed_lines(results.speed)]
     lines += _cost_lines(results)
-    lines += _mixing_lines(results.mixing, results.bias_bound)
+    lines += _sampling_lines(results.sampling_whole or results.sampling)
     return [*lines, *_denoiser_lines(results)]
 
 

@@ -98,9 +98,12 @@ def _protocol(params: Params) -> dict[str, Any]:
         "burn_in": f"{mixing.burn_in:,}",
         "draws": f"{mixing.steps:,}",
         "tuning_draws": f"{mixing.tuning_steps:,}",
-        "langevin_steps": ", ".join(f"{step:g}" for step in mixing.langevin_steps),
-        "ozaki_steps": ", ".join(f"{step:g}" for step in mixing.ozaki_steps),
-        "guard": mixing.guard,
+        "tries": f"{mixing.tries} from {mixing.step_sizes[0]:g} to {mixing.step_sizes[1]:g}",
+        "refined": mixing.tries // 2,
+        "variance_bound": f"{mixing.variance_bound:g}",
+        "floor": f"{mixing.floor:g}",
+        "picture_chains": f"{mixing.picture_chains:,}",
+        "bias_chains": f"{mixing.bias_chains:,}",
     }
 
 

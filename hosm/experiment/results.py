@@ -5,17 +5,15 @@ Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `sca
 by `train`).
 """
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from hosm.experiment.params import load_params
 from hosm.experiment.reading import Arrays, read_arrays, read_frame, read_json
-from hosm.experiment.rows import radial_distance, records
+from hosm.experiment.sampling_results import Sampling, load_sampling
 
 __all__ = ["WHOLE", "Denoiser", "Diversity", "Results", "Whole", "load_results"]
 
@@ -54,13 +52,6 @@ FRAMES = {  # field of Results -> file, and the columns that a report needs
     "slopes": ("speed/slopes.csv", "device method rank variable time memory late_time"),
     "workers": ("scaling/steps.csv", "loop workers run seconds_per_step batch steps"),
     "plan": ("scaling/plan.csv", "network numbers link workers volume seconds compute_for_90"),
-    "mixing": (
-        "mixing/table3.csv",
-        "target scores method setting step_size ess_nice ess_bulk r_hat kolmogorov "
-        "finite_share ess_bulk_per_second within_bound tuning_within_bound paper_ess",
-    ),
-    "tuning": ("mixing/tuning.csv", "target scores method step_size ess_bulk kolmogorov"),
-    "curves": ("mixing/curves.csv", "target scores method iterations kolmogorov"),
     "planar": (
         "denoising/posteriors.csv",
         "dataset sigma points mean_error mean_error_standard_error covariance_error "
@@ -146,10 +137,10 @@ class Whole:
 class Results:
     """Everything that a report shows, as the stages measured it.
 
-    `draws` maps 'target|scores|method' to points, shape (n, 2), `points` 'dataset|column' of
-    figure 2. `denoisers` and `diversity` are by their images, denoisers of a longer run with
-    `WHOLE`. `training` maps a model to its losses, `bias_bound` is the largest Kolmogorov distance
-    that tuning accepts.
+    `sampling_whole` is a study of the samplers that is kept from a longer run. `points` maps
+    'dataset|column' to points of figure 2. `denoisers` and `diversity` are by their images,
+    denoisers of a longer run with `WHOLE`. `training` maps a model to its losses, `bias_bound` is
+    the largest Kolmogorov distance that tuning accepts.
     """
 
     trials: pd.DataFrame
@@ -166,10 +157,8 @@ class Results:
     slopes: pd.DataFrame
     workers: pd.DataFrame
     plan: pd.DataFrame
-    mixing: pd.DataFrame
-    tuning: pd.DataFrame
-    curves: pd.DataFrame
-    draws: Arrays
+    sampling: Sampling
+    sampling_whole: Sampling | None
     planar: pd.DataFrame
     points: Arrays
     denoisers: dict[str, Denoiser]
@@ -184,20 +173,6 @@ def _with_references(accuracy: pd.DataFrame) -> pd.DataFrame:
     cells = accuracy.loc[~known, ["dataset", "regime", "sigma"]].drop_duplicates()
     references = accuracy[known].drop(columns=["regime", "sigma"]).merge(cells, on="dataset")
     return pd.concat([accuracy[~known], references[accuracy.columns]], ignore_index=True)
-
-
-def _with_radius(mixing: pd.DataFrame, draws: Arrays, bound: float) -> pd.DataFrame:
-    """Add the distance of the radius, where draws were kept, and judge the larger distance."""
-    radial = []
-    for row in records(mixing):
-        place = f"{row['target']}|{row['scores']}|"
-        kept, exact = draws.get(place + row["method"]), draws.get(f"{place}exact draws")
-        if row["setting"] != "tuned" or kept is None or exact is None:
-            radial.append(math.nan)
-        else:
-            radial.append(radial_distance(kept, exact))
-    distance = np.fmax(mixing["kolmogorov"], radial)
-    return mixing.assign(radial=radial, distance=distance, sound=distance <= bound)
 
 
 def _whole(folder: Path) -> Whole:
@@ -237,9 +212,7 @@ def _diversity(folder: Path) -> Diversity:
 def load_results(root: Path) -> Results:
     """Read what the stages wrote.
 
-    References of table 1 are repeated for each regime and sigma. Table 3 gains `radial`, the
-    distance of the tuned draws' radius, `distance`, the larger one of that and the worst
-    coordinate's, and `sound`: whether that is within the bias bound.
+    References of table 1 are repeated for each regime and sigma.
 
     Args:
         root: the project's folder, with `params.yaml` and `data/results`.
@@ -252,10 +225,7 @@ def load_results(root: Path) -> Results:
     frames: dict[str, Any] = {
         field: read_frame(folder / file, names) for field, (file, names) in FRAMES.items()
     }
-    draws = read_arrays(folder / "mixing" / "samples.npz")
-    params = load_params(root / "params.yaml")
-    bound = params.mixing.bias_bound
-    frames["mixing"] = _with_radius(frames["mixing"], draws, bound)
+    params, kept = load_params(root / "params.yaml"), root / "reports" / "whole" / "sampling"
     frames["accuracy"] = _with_references(frames["accuracy"])
     losses = sorted((folder / "training").glob("*.csv"))
     if not losses:
@@ -263,10 +233,11 @@ def load_results(root: Path) -> Results:
     return Results(
         **frames,
         whole=_whole(root / "reports" / "whole"),
-        draws=draws,
+        sampling=load_sampling(folder),
+        sampling_whole=load_sampling(kept, pictured=False) if kept.is_dir() else None,
         points=read_arrays(folder / "denoising" / "points.npz"),
         denoisers=_denoisers(folder, root / "reports" / "whole", params.images),
         diversity={name: _diversity(folder / "diversity" / name) for name in params.images},
         training={path.stem: read_frame(path, TRAINING) for path in losses},
-        bias_bound=bound,
+        bias_bound=params.mixing.bias_bound,
     )

@@ -3,9 +3,7 @@
 import math
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 __all__ = [
     "BASELINE",
@@ -16,7 +14,6 @@ __all__ = [
     "lowest",
     "margin",
     "method_order",
-    "radial_distance",
     "records",
 ]
 
@@ -26,25 +23,6 @@ BASELINE = "autodiff, DSM-VR"
 ORDER = ("autodiff, DSM", BASELINE, "autodiff", "Hutchinson", "s2", "floor", "constant")
 OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
 ROUNDING = 1e-3  # an error that float32 leaves of zero, summed over entries
-
-
-def radial_distance(draws: NDArray[Any], exact: NDArray[Any]) -> float:
-    """Return the Kolmogorov distance of |x - mean| of draws to that of exact draws; 1 if NaN.
-
-    Coordinates alone cannot tell a ring of modes from a blob of the same width; this can.
-
-    Args:
-        draws: shape (n, D).
-        exact: shape (m, D).
-    """
-    if not np.isfinite(draws).all():
-        return 1.0
-    first, second = (
-        np.sort(np.linalg.norm(points - exact.mean(0), axis=1)) for points in (draws, exact)
-    )
-    grid = np.concatenate([first, second])
-    shares = [np.searchsorted(part, grid, side="right") / len(part) for part in (first, second)]
-    return float(np.abs(shares[0] - shares[1]).max())
 
 
 def records(frame: pd.DataFrame) -> list[Row]:

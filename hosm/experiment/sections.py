@@ -197,17 +197,31 @@ class ReductionParams(Frozen):
 
 
 class MixingParams(Frozen):
-    """Table 3: chains, and the step sizes that tuning tries."""
+    """Table 3, figures 5 and 6: chains, and the step sizes that tuning tries."""
 
-    chains: int = Field(ge=2)
+    chains: int = Field(ge=8)
     burn_in: int = Field(ge=0)
     steps: int = Field(ge=10)
+    tuning_chains: int = Field(ge=2)
     tuning_steps: int = Field(ge=10)
+    step_sizes: tuple[Positive, Positive]
+    tries: int = Field(ge=4)
     bias_bound: float = Field(gt=0, le=1)
-    langevin_steps: tuple[Positive, ...] = Field(min_length=1)
-    ozaki_steps: tuple[Positive, ...] = Field(min_length=1)
-    guard: Literal["none", "floor", "abs", "langevin"]
+    variance_bound: float = Field(gt=1)
+    floor: Positive
+    repeats: int = Field(ge=1)
+    timed_iterations: int = Field(ge=1)
+    bias_chains: int = Field(ge=10)
+    picture_chains: int = Field(ge=10)
+    longest: int = Field(ge=10)
     seed: int
+
+    @model_validator(mode="after")
+    def _fits(self) -> "MixingParams":
+        low, high = self.step_sizes
+        if low >= high:
+            raise ValueError(f"step_sizes is [{low}, {high}]; legal: [low, high] with low < high")
+        return self
 
 
 class DenoisingParams(Frozen):

@@ -3,13 +3,10 @@
 Cells are text. The best estimates of a table are marked as in Markdown, `**7.30 ± 0.04**`; a dash
 stands where the paper, or this run, has no number. Table 1 marks the lowest error and those
 within two standard errors of it, table 2 the fastest method, table 3 the sampler with the most
-effective samples among those whose draws stay within the bias bound, on each coordinate and, where
-draws were kept, in their radius.
+effective samples per second among those whose draws are within the bounds on bias.
 """
 
-import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -18,7 +15,6 @@ from hosm.experiment.accuracy_tables import (
     accuracy_table,
     cost_table,
     first_order_table,
-    named,
 )
 from hosm.experiment.denoiser_tables import denoiser_tables, posterior_table
 from hosm.experiment.diversity_tables import diversity_tables
@@ -26,11 +22,11 @@ from hosm.experiment.headline import headline_table, readme_block, replace_betwe
 from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import Results, load_results
 from hosm.experiment.rows import Row, groups, records
+from hosm.experiment.sampling_tables import comparison_table, mixing_table, peer_table
 
 __all__ = [
     "display_tables",
     "load_results",
-    "mixing_table",
     "ratio_table",
     "reduction_table",
     "readme_block",
@@ -120,53 +116,6 @@ def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _most_effective(mixing: pd.DataFrame) -> set[Any]:
-    """Return the rows with the most effective samples among those within the bias bound."""
-    within = mixing[mixing["sound"] & mixing["ess_bulk"].notna()]
-    return {
-        group["ess_bulk"].idxmax() for _, group in groups(within, "target", "scores", "setting")
-    }
-
-
-def _setting(row: Row) -> str:
-    missed = row["setting"] == "tuned" and not row["tuning_within_bound"]
-    return "tuned, none within the bound" if missed else row["setting"]
-
-
-def mixing_table(mixing: pd.DataFrame, bias_bound: float) -> pd.DataFrame:
-    """Return table 3: effective samples and bias of each sampler, exact above learned scores."""
-    order = ["target", "setting", "scores", "method"]
-    frame = mixing.sort_values(order)
-    best, rows = _most_effective(mixing), []
-    for index, row in zip(frame.index, records(frame), strict=True):
-        bulk = cells.number(row["ess_bulk"])
-        published = row["paper_ess"] if row["setting"] != "tuned" else math.nan
-        rows.append(
-            {
-                "Target": named(row["target"]),
-                "Step size": _setting(row),
-                "Scores": row["scores"],
-                "Method": row["method"].capitalize(),
-                "Step ε": f"{row['step_size']:g}",
-                "ESS nice per chain, paper": f"{published:.2f}" if published > 0 else cells.DASH,
-                "ESS nice per chain, ours": cells.number(row["ess_nice"]),
-                "ESS bulk, total": cells.bold(bulk) if index in best else bulk,
-                "Distance, largest": _distance(row),
-                "Radius, kept draws": cells.number(row["radial"], 2),
-                f"Within {bias_bound:g}?": "yes" if row["sound"] else "no",
-                "R-hat": cells.number(row["r_hat"]),
-                "ESS bulk per second": cells.number(row["ess_bulk_per_second"]),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _distance(row: Row) -> str:
-    if row["finite_share"] < 1:
-        return f"{cells.number(row['kolmogorov'], 2)} (diverged)"
-    return cells.number(row["kolmogorov"], 2)
-
-
 def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
     of_images = [denoiser_tables(*each) for each in results.denoisers.items()]
@@ -188,10 +137,23 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         "cost-rank": cost_tables.rank_table(results.growth, results.slopes),
         "scaling-workers": cost_tables.workers_table(results.workers),
         "scaling-plan": cost_tables.plan_table(results.plan),
-        "table3-mixing": mixing_table(results.mixing, results.bias_bound),
+        **_sampling_tables(results),
         "figure2-posteriors": posterior_table(results.planar),
         **{name: table for tables in of_images for name, table in tables.items()},
     }
+
+
+def _sampling_tables(results: Results) -> dict[str, pd.DataFrame]:
+    """Return the tables of the samplers, of this run and of one that is kept."""
+    tables = {
+        "table3-comparison": comparison_table(results.sampling),
+        "table3-mixing": mixing_table(results.sampling.final),
+        "table3-peers": peer_table(results.sampling.peers),
+    }
+    if results.sampling_whole is not None:
+        tables["table3-whole"] = mixing_table(results.sampling_whole.final)
+        tables["table3-comparison-whole"] = comparison_table(results.sampling_whole)
+    return tables
 
 
 def write_table(frame: pd.DataFrame, folder: Path, name: str) -> None:

@@ -1,0 +1,25 @@
+"""Stage `peers`: ESS of BlackJAX's NUTS and MALA on the exact laws, beside table 3."""
+
+import pandas as pd
+
+from hosm.experiment import peers as study
+from hosm.experiment.process import PROJECT, main
+from hosm.experiment.stage import open_stage, write_csv, write_json
+
+
+def peers() -> None:
+    """Write data/results/peers: a row for each law and method, and the search of step sizes."""
+    folder = PROJECT / "data" / "results" / "peers"
+    with open_stage("peers") as (params, run, _):
+        run.log_params(params.mixing.model_dump())
+        rows, tuning = study.study(study.TARGETS, params.mixing)
+        for name, found in {"peers": rows, "tuning": tuning}.items():
+            write_csv(pd.DataFrame(found), folder / f"{name}.csv")
+            run.log_artifact(folder / f"{name}.csv")
+        numbers = study.headline(pd.DataFrame(rows))
+        write_json(numbers, PROJECT / "reports" / "metrics" / "peers.json")
+        run.log_metrics(numbers)
+
+
+if __name__ == "__main__":
+    main(peers)

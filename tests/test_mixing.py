@@ -1,0 +1,194 @@
+"""The mixing study: one search for all samplers, bounds on bias, known laws of convergence."""
+
+import math
+
+import pytest
+import torch
+
+from hosm.experiment import convergence, mixing
+from hosm.experiment.datasets import law
+from hosm.experiment.draws_quality import bias, within
+from hosm.experiment.params import MixingParams
+
+SETTINGS = {
+    "chains": 8,
+    "burn_in": 5,
+    "steps": 40,
+    "tuning_chains": 4,
+    "tuning_steps": 20,
+    "step_sizes": (0.05, 20.0),
+    "tries": 4,
+    "bias_bound": 0.5,
+    "variance_bound": 2.0,
+    "floor": 0.1,
+    "repeats": 2,
+    "timed_iterations": 3,
+    "bias_chains": 200,
+    "picture_chains": 40,
+    "longest": 60,
+    "seed": 0,
+}
+PARAMS = MixingParams(**SETTINGS)
+
+
+def with_settings(**changes):
+    return MixingParams(**{**SETTINGS, **changes})
+
+
+def row(step_size, kolmogorov, ess_bulk, variance_ratio=1.0):
+    return {
+        "step_size": step_size,
+        "kolmogorov": kolmogorov,
+        "ess_bulk": ess_bulk,
+        "variance_ratio": variance_ratio,
+    }
+
+
+def test_tuning_takes_the_most_samples_within_both_bounds():
+    tried = [row(1.0, 0.05, 10), row(2.0, 0.08, 30), row(3.0, 0.05, 500, 1.3), row(4.0, 0.3, 900)]
+
+    def best(**bounds):
+        params = with_settings(**bounds)
+        judged = [
+            {**each, "within_bound": within(each, params.bias_bound, params.variance_bound)}
+            for each in tried
+        ]
+        found, sound = mixing._best(judged)
+        return found["step_size"], sound
+
+    assert best(bias_bound=0.1, variance_bound=1.25) == (2.0, True)
+    assert best(bias_bound=0.1, variance_bound=1.4) == (3.0, True)
+    assert best(bias_bound=0.01, variance_bound=1.25) == (1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "sound"), [(1.24, True), (1.26, False), (1 / 1.24, True), (1 / 1.26, False)]
+)
+def test_the_variance_bound_holds_either_way(ratio, sound):
+    assert within(row(1.0, 0.0, 1.0, ratio), 0.1, 1.25) == sound
+
+
+@pytest.mark.parametrize("ratio", [math.nan, 0.0, math.inf])
+def test_a_variance_that_is_no_number_is_beyond_the_bound(ratio):
+    assert not within(row(1.0, 0.0, 1.0, ratio), 0.5, 2.0)
+
+
+def test_bias_sees_a_blob_and_modes_of_double_variance():
+    exact = law("ring6")
+    draw = torch.Generator().manual_seed(0)
+    reference, fresh = exact.sample(20_000, draw), exact.sample(20_000, draw)
+    blob = exact.mean + exact.variance.sqrt() * torch.randn(20_000, 2, generator=draw)
+    nearest = exact.means[torch.cdist(fresh, exact.means).argmin(1)]
+    wide = nearest + math.sqrt(2) * (fresh - nearest)
+    assert bias(fresh, exact, reference)["kolmogorov"] < 0.02
+    assert bias(fresh, exact, reference)["variance_ratio"] == pytest.approx(1, abs=0.05)
+    assert bias(blob, exact, reference)["kolmogorov"] > 0.2
+    assert bias(wide, exact, reference)["variance_ratio"] > 1.7
+    assert bias(fresh * float("nan"), exact, reference)["kolmogorov"] == 1.0
+
+
+def test_the_search_nears_the_step_of_the_known_optimum():
+    """MALA on N(0, I) in the plane has its most effective samples at eps about 2.6 to 3.6."""
+    params = with_settings(
+        tuning_chains=32, tuning_steps=400, burn_in=50, tries=8, bias_bound=0.1, variance_bound=1.3
+    )
+    scores, exact = mixing.exact_scores("gaussian2"), law("gaussian2")
+    reference = exact.sample(20_000, torch.Generator().manual_seed(1))
+    tried, best, sound = mixing._search(scores, "mala", exact, reference, params)
+    assert sound and len(tried) == 16
+    assert [each["step_size"] for each in tried] == sorted(each["step_size"] for each in tried)
+    assert 1.8 < best < 4.5
+    spacing = math.log(params.step_sizes[1] / params.step_sizes[0]) / 7
+    near = [each for each in tried if abs(math.log(each["step_size"] / best)) < spacing]
+    assert len(near) >= 6  # the passes close in
+
+
+def test_study_tunes_every_method_and_runs_the_papers_steps():
+    scores = mixing.exact_scores("ring6")
+    found = mixing.study("ring6", scores, PARAMS)
+    tuned = [each["method"] for each in found.final if each["setting"] == "tuned"]
+    assert tuned == [*mixing.METHODS, *mixing.ADJUSTED]
+    paper = {each["method"]: each for each in found.final if each["setting"] == "paper's step"}
+    assert {name: each["step_size"] for name, each in paper.items()} == mixing.PAPER_STEPS["ring6"]
+    assert paper["langevin"]["paper_ess"] == 21.81 and paper["ozaki none"]["paper_ess"] == 28.89
+    assert len(found.tuning) == len(tuned) * (4 + 2 + 2)
+    assert set(found.draws) == {*tuned, "exact draws"}
+    for each in found.final:
+        adjusted = each["method"] in mixing.ADJUSTED
+        assert (each["acceptance"] == 1.0) == (not adjusted), each["method"]
+    mixing.timed(found.final, scores, PARAMS)
+    for each in found.final:
+        iterations = PARAMS.steps + PARAMS.burn_in
+        expected = each["ess_bulk"] / (each["seconds_per_iteration"] * iterations)
+        assert each["ess_bulk_per_second"] == pytest.approx(expected, nan_ok=True)
+
+
+def test_learned_scores_are_not_adjusted_and_have_no_dense_form():
+    scores = mixing.Scores("learned", torch.neg, lambda x: (-x, -torch.ones_like(x)))
+    assert scores.methods() == [name for name in mixing.METHODS if name != "ozaki full"]
+
+
+@pytest.mark.parametrize(
+    ("distances", "expected"),
+    [([0.3, 0.2, 0.05, 0.04], 3), ([0.05, 0.3, 0.05], 3), ([0.05], 1), ([0.05, 0.3], math.nan)],
+)
+def test_iterations_to_the_bound_are_those_after_which_it_is_kept(distances, expected):
+    curve = [{"iterations": i + 1, "kolmogorov": d} for i, d in enumerate(distances)]
+    found = mixing._iterations_to(curve, 0.1)
+    assert found == expected or (math.isnan(expected) and math.isnan(found))
+
+
+def test_equal_steps_on_equal_clocks_approach_alike_and_the_papers_clock_is_twice_as_fast():
+    params = with_settings(picture_chains=4000, longest=400)
+    rows, points = convergence.approach("two-modes", mixing.exact_scores("two-modes"), params)
+    curves = {name: {} for name in convergence.EQUAL}
+    for each in rows:
+        curves[each["method"]][each["iterations"]] = each["kolmogorov"]
+    langevin, double, same = (curves[name] for name in convergence.EQUAL)
+    for t in (50, 100, 200):
+        assert abs(langevin[t] - same[t]) < 0.05  # both within noise of 4,000 chains
+        assert double[t] < langevin[t] - 0.05 or langevin[t] < 0.1
+    assert abs(double[100] - langevin[200]) < 0.05
+    assert points["two-modes|langevin|0.01|400"].shape == (4000, 2)
+    assert set(points) >= {f"two-modes|{name}|0.01|50" for name in convergence.EQUAL}
+
+
+def test_pictures_keep_finite_points_and_say_how_many():
+    rows, points = convergence.approach("ring6", mixing.exact_scores("ring6"), PARAMS)
+    share = {each["method"]: each["finite_share"] for each in rows}  # the last of each
+    assert share["ozaki none"] < 1 and share["ozaki floor"] == 1
+    assert all(bool(x.isfinite().all()) for x in points.values())
+    lost = points["ring6|ozaki none|5|60"]
+    assert len(lost) == round(share["ozaki none"] * 40)
+    chains = convergence.single_chains("ring6", mixing.exact_scores("ring6"), PARAMS)
+    assert chains["ring6|ozaki floor|5|single"].shape == (30, 2)
+    assert {key.split("|")[1] for key in chains} == {"ozaki none", "ozaki floor", "langevin"}
+
+
+def test_pictures_of_a_network_hold_no_graph():
+    """Or thousands of iterations would keep every one of their tensors."""
+    weight = torch.ones((), requires_grad=True)
+    curvature = lambda x: (-weight * x, -weight * torch.ones_like(x))  # noqa: E731
+    scores = mixing.Scores("learned", lambda x: -weight * x, curvature)
+    _, points = convergence.approach("ring6", scores, PARAMS)
+    assert not any(x.requires_grad for x in points.values())
+
+
+def test_langevins_bias_is_linear_and_the_adjusted_chain_has_none():
+    """On N(0, I) in the plane the energy's bias is (eps/4) / (1 - eps/4), exactly."""
+    rows = convergence.step_size_bias("gaussian2", with_settings(bias_chains=20_000))
+    by_method = {}
+    for each in rows:
+        by_method.setdefault(each["method"], []).append(each)
+    for each in by_method["langevin"]:
+        share = each["step_size"] / 4
+        assert each["relative"] == pytest.approx(each["step_size"], rel=0.05)
+        assert abs(each["bias"] - share / (1 - share)) < 4 * each["standard_error"]
+    for name, found in by_method.items():
+        if name != "langevin":  # Ozaki is exact for a Gaussian
+            assert all(abs(each["bias"]) < 4 * each["standard_error"] for each in found), name
+
+
+def test_step_sizes_in_the_wrong_order_are_refused():
+    with pytest.raises(ValueError, match=r"step_sizes is \[5.0, 0.1\]"):
+        with_settings(step_sizes=(5.0, 0.1))
