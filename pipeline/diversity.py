@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hosm.experiment import datasets, diversity_summary, provenance, step_search
+from hosm.experiment import chain_samplers, datasets, diversity_summary, provenance, step_search
 from hosm.experiment import diversity as study
 from hosm.experiment.classifier import labels_of, load_classifier
 from hosm.experiment.models import load_model
@@ -31,9 +31,11 @@ def diversity(name: str) -> None:
         classifier = load_classifier(place / "classifiers" / name)[0].to(device)
         denoiser, card = load_model(place / "models" / name)
         model = denoiser.to(device).at(settings.sigma)
-        scores = step_search.Scores.of(model)
+        scores = chain_samplers.Scores.of(model)
         found = study.accuracies(*test, classifier, scores, settings.seed)
-        cost = step_search.costs(scores, model, test[0][: step_search.BLOCK], settings.repeats)
+        cost = chain_samplers.costs(
+            scores, model, test[0][: chain_samplers.BLOCK], settings.repeats
+        )
         tried = step_search.search(scores, test[0], settings)
         chosen = study.samplers_of(settings) | step_search.largest_of_each(tried, settings)
         starts = study.starts_of(*test, classifier)

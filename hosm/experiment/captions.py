@@ -132,11 +132,12 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "they lie together, and at the largest steps Ozaki leads.",
     ),
     "steps": (
-        "The two sides of Stein's identities for the noise x - m and for the image m, by the time "
-        "that an iteration takes. Bars: one standard error. The search accepts what lies within "
-        "the band in both.",
-        "Two charts of a ratio against step size: Langevin's noise leaves the band upwards at "
-        "small steps; the image of the fixed curvature leaves it downwards; Ozaki stays near.",
+        "The three parts of |x|² in chains from noisy test images, by the time that an iteration "
+        "takes: the noise, what it has in common with the image, and the energy of the image. "
+        "Bars: one standard error. The search accepts what lies within the band in all three.",
+        "Three charts of a ratio against step size: Langevin's noise leaves the band upwards at "
+        "small steps; the image of the fixed curvature leaves it downwards; the energy of Ozaki's "
+        "images falls at large steps.",
     ),
     "noise": (
         "Chains that start at noise, denoised, two of each sampler with the same noise; numbers "

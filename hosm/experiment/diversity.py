@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hosm.experiment.chain_samplers import BLOCK, Sampler, Scores
 from hosm.experiment.chain_sections import DiversityParams
 from hosm.experiment.classifier import Classifier, accuracy
 from hosm.experiment.rows import Row
-from hosm.experiment.step_search import BLOCK, Sampler, Scores
 from hosm.noise import standard_normal
 from hosm.samplers import Kernel
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 SHOWN_CHAINS, SHOWN_NOISE = 12, 3  # of each start and method, and from noise, in the pictures
-SHOWN_STARTS = 3
+SHOWN_STARTS = 2
 
 Array = NDArray[Any]
 
@@ -205,8 +205,9 @@ def curves(
     clean = images.repeat_interleave(params.chains, 0)
     x0 = clean + scores.sigma * standard_normal(clean, generator)
     rows: list[Row] = []
-    shown = {"starts": images, "own": own}
-    pictures = {name: part[:SHOWN_STARTS].cpu().numpy() for name, part in shown.items()}
+    shown = [(2 * i + 1) * len(own) // (2 * SHOWN_STARTS) for i in range(SHOWN_STARTS)]
+    both = {"starts": images, "own": own}
+    pictures = {name: part[shown].cpu().numpy() for name, part in both.items()}
     for name, sampler in chosen.items():
         wanted, kernel = records(params, sampler.time), sampler.kernel(scores)
         found = run_chains(kernel, x0, wanted, model, scores, params.seed + 3)
@@ -216,8 +217,8 @@ def curves(
             spent = {"time": row["iterations"] * sampler.time}
             spent["seconds"] = row["iterations"] * seconds[sampler.method]
             rows.append({**about, **row, **spent})
-        last = found.last.unflatten(0, (len(own), -1))[:SHOWN_STARTS, :SHOWN_CHAINS]
-        labels = found.labels[-1].unflatten(0, (len(own), -1))[:SHOWN_STARTS, :SHOWN_CHAINS]
+        last = found.last.unflatten(0, (len(own), -1))[shown, :SHOWN_CHAINS]
+        labels = found.labels[-1].unflatten(0, (len(own), -1))[shown, :SHOWN_CHAINS]
         pictures |= {f"chains|{name}": last.numpy(), f"labels|{name}": labels.numpy()}
         share = float(np.mean([row["changed"] for row in rows[-len(own) :]]))
         print(f"{name}, eps = {sampler.step:g}: {share:.1%} changed class", flush=True)

@@ -50,8 +50,9 @@ def _at_largest(where: str, found: Diversity, rows: dict[str, Row]) -> Iterator[
             f"more often than those of {other}"
         )
         steps = f"ε = {ozaki['step']:g} against {theirs['step']:g}"
-        entropies = f"entropy {ozaki['entropy']:.2f} against {theirs['entropy']:.2f} nats"
-        evidence = f"{steps}: {_points(gain)} more after equal iterations; {entropies}"
+        rest = f"entropy {ozaki['entropy']:.2f} against {theirs['entropy']:.2f} nats, mean pixel "
+        rest += " against ".join(cells.number(row["brightness"]) for row in (ozaki, theirs))
+        evidence = f"{steps}: {_points(gain)} more after equal iterations; {rest}"
         yield Claim(where, statement, _larger(gain), evidence)
 
 

@@ -31,8 +31,12 @@ Array = NDArray[Any]
 
 GREEN = COLOURS[2]
 LOOKS = {"langevin": (BLUE, "o"), "ozaki": (ORANGE, "s"), "fixed": (GREEN, "^")}
+PARTS = {  # of |x|^2, and what the ratio is of
+    "noise": "noise |x − m|², over expected",
+    "image": "image m·(x − m), over expected",
+    "energy": "energy |m|², over the start's",
+}
 STYLES = {"": "-", "Langevin's clock": ":", "largest step": "--"}
-SHOWN_STARTS = 2
 SHOWN_NOISE = 2  # chains of each sampler
 
 
@@ -67,35 +71,21 @@ def classes_figure(curves: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     by = {str(row["sampler"]): row for row in records(summary)}
     equal = [name for name in by if _variant(name) != "largest step"]
     plain = ["Langevin", *(name for name in by if _variant(name) == "largest step")]
-    langevin, ozaki = by["Langevin"], by["Ozaki"]
-    slowed = by["Ozaki, Langevin's clock"]
+    pairs = {
+        f"Equal ε = {by['Ozaki']['step']:g}": ("Ozaki", "Langevin", ""),
+        "Equal time": ("Ozaki", "Langevin", "equal_time_"),
+        "Largest steps within the bias": ("Ozaki, largest step", "Langevin, largest step", ""),
+    }
+    titles = [
+        f"{where}\nOzaki {_percent(by[ozaki], prefix)}, Langevin {_percent(by[langevin], prefix)}"
+        for where, (ozaki, langevin, prefix) in pairs.items()
+    ]
     panels = (
-        (
-            "iterations",
-            "iterations",
-            equal,
-            f"Equal ε = {langevin['step']:g}\n"
-            f"Ozaki {_percent(ozaki)}, Langevin {_percent(langevin)}",
-        ),
-        (
-            "time",
-            "time of the diffusion",
-            equal,
-            "Equal time\n"
-            f"Ozaki {_percent(ozaki, 'equal_time_')}, on Langevin's clock {_percent(slowed)}, "
-            f"Langevin {_percent(langevin)}",
-        ),
-        (
-            "seconds",
-            "seconds for 100 chains",
-            plain,
-            "Largest steps within the bias\n"
-            + ", ".join(
-                f"{METHODS[by[name]['method']]} {_percent(by[name])}" for name in plain[1:]
-            ),
-        ),
+        ("iterations", "iterations", equal),
+        ("time", "time of the diffusion", equal),
+        ("seconds", "seconds for 100 chains", plain),
     )
-    for ax, (x, label, names, title) in zip(axes[0], panels, strict=True):
+    for ax, (x, label, names), title in zip(axes[0], panels, titles, strict=True):
         for name in names:
             _draw_share(ax, averages[averages["sampler"] == name], x)
         ax.axhline(100 * averages["changed"].iloc[0], color=GREY, linestyle="-.", linewidth=1)
@@ -124,36 +114,33 @@ def _largest(summary: pd.DataFrame) -> str:
 
 @styled
 def steps_figure(tried: pd.DataFrame, summary: pd.DataFrame, bound: float) -> Figure:
-    """Draw the ratios of Stein's identities, of noise and of image, by the time of an iteration.
+    """Draw the three parts of |x|^2 over what is expected, by the time of an iteration.
 
     Args:
         tried: a row for each method and time, and one of exact draws.
         summary: a row for each sampler.
         bound: largest gap that the search accepts.
     """
-    figure, axes = grid(1, 2, 3.6)
+    figure, axes = grid(1, 3, 3.6)
     draws = records(tried[tried["method"] == "draws"])[0]
-    for ax, name in zip(axes[0], ("noise", "image"), strict=True):
-        level = draws[f"{name}_ratio"]
+    moved = tried[tried["method"] != "draws"]
+    for ax, (name, label) in zip(axes[0], PARTS.items(), strict=True):
+        level, ratio = draws[f"{name}_ratio"], f"{name}_ratio"
         ax.axhspan(level * (1 - bound), level * (1 + bound), color=GREY, alpha=0.15)
         ax.axhline(level, color=GREY, linestyle="--", linewidth=1.2)
-        for method, rows in groups(tried[tried["method"] != "draws"], "method"):
+        for method, rows in groups(moved, "method"):
             colour, marker = LOOKS[method]
             error = rows[f"{name}_standard_error"]
             style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
-            ax.errorbar(rows["time"], rows[f"{name}_ratio"], yerr=error, capsize=2, **style)
+            ax.errorbar(rows["time"], rows[ratio], yerr=error, capsize=2, linewidth=1, **style)
         log_axis(ax, "x")
-        ax.set(xlabel="time of an iteration", ylim=(0.5, 1.5))
-        ax.set_ylabel(f"measured over expected, {name}")
-    worst = {
-        method: rows["noise_ratio"].max() / draws["noise_ratio"] - 1
-        for method, rows in groups(tried[tried["method"] != "draws"], "method")
-    }
-    errs = {m: cells.number(100 * worst[m], 2) for m in ("langevin", "ozaki")}
-    axes[0][0].set_title(
-        f"Noise: up to {errs['langevin']} % too much by Langevin, {errs['ozaki']} % by Ozaki"
+        ax.set(xlabel="time of an iteration", ylim=(0.6, 1.4), ylabel=label)
+        row = max(records(moved), key=lambda row: abs(row[ratio] / level - 1))
+        worst = cells.number(100 * (row[ratio] / level - 1), 2)
+        ax.set_title(f"Largest gap {worst} %:\n{METHODS[row['method']]}, t = {row['time']:g}")
+    figure.suptitle(
+        f"Largest steps within the bias, as times t of an iteration: {_largest(summary)}"
     )
-    axes[0][1].set_title(f"Image; largest steps within the bias: {_largest(summary)}")
     keys = [
         key(marker, colour, METHODS[method], linestyle="-")
         for method, (colour, marker) in LOOKS.items()
@@ -224,7 +211,7 @@ def chains_figure(arrays: dict[str, Array], shape: Sequence[int], summary: pd.Da
         shape: channels, height and width of an image.
         summary: a row for each sampler.
     """
-    names, starts = _names(arrays, "chains"), arrays["starts"][:SHOWN_STARTS]
+    names, starts = _names(arrays, "chains"), arrays["starts"]
     chains = arrays[f"chains|{names[0]}"].shape[1]
     lines = len(starts) * len(names)
     figure, axes = grid(lines, 1 + chains, 0.5 + 0.66 * lines, bare=True)
@@ -237,21 +224,16 @@ def chains_figure(arrays: dict[str, Array], shape: Sequence[int], summary: pd.Da
         for ax, image, label in zip(line[1:], *found, strict=True):
             _show(ax, image, shape, _ends(arrays))
             colour = GREY if label == own else ORANGE
-            ax.text(
-                0.04,
-                0.96,
-                f"{label}",
-                color=colour,
-                fontsize=8,
-                va="top",
-                fontweight="bold",
-                transform=ax.transAxes,
-            )
-    count = int(summary["iterations"].max())
-    shares = ", ".join(f"{row['sampler']} {row['entropy']:.2f}" for row in records(summary))
+            style: dict[str, Any] = {"fontsize": 8, "va": "top", "fontweight": "bold"}
+            ax.text(0.04, 0.96, f"{label}", color=colour, transform=ax.transAxes, **style)
+    by = {str(row["sampler"]): row["entropy"] for row in records(summary)}
+    pairs = [
+        " and ".join(f"{by[f'{name}{variant}']:.2f}" for name in ("Langevin", "Ozaki"))
+        for variant in ("", ", largest step")
+    ]
     figure.suptitle(
-        f"Chains from one digit (left) after {count:,} iterations, class in the corner, orange "
-        f"where it changed.\nEntropy of the classes, mean over starts (nats): {shares}",
-        fontsize=8.5,
+        f"After {summary['iterations'].max():,} iterations, from the digit at the left; orange "
+        "where the class changed\nEntropy of the classes (nats), Langevin and Ozaki: "
+        f"{pairs[0]} at equal ε, {pairs[1]} at the largest steps",
     )
     return figure

@@ -12,7 +12,7 @@ __all__ = ["averaged", "headline", "paired", "summarised"]
 
 MEASURES = ("changed", "entropy", "classes", "confidence", "brightness")
 LANGEVIN = "Langevin"
-RATIOS = ("noise_ratio", "image_ratio", "bias")
+RATIOS = ("noise_ratio", "image_ratio", "energy_ratio", "bias")
 
 
 def averaged(curves: pd.DataFrame) -> pd.DataFrame:

@@ -63,6 +63,9 @@ def steps_table(tried: pd.DataFrame) -> pd.DataFrame:
             "Image, measured / expected": cells.plus_minus(
                 row["image_ratio"], row["image_standard_error"]
             ),
+            "Energy, over the start's": cells.plus_minus(
+                row["energy_ratio"], row["energy_standard_error"]
+            ),
             "Bias (%)": cells.number(100 * row["bias"], 2),
         }
         for row in records(tried)

@@ -87,7 +87,7 @@ DIVERSITY = {  # field of Diversity -> file below its folder, and the columns th
     "search": (
         "search.csv",
         "method time step chains iterations noise_ratio noise_standard_error image_ratio "
-        "image_standard_error bias",
+        "image_standard_error energy_ratio energy_standard_error bias",
     ),
 }
 TRAINING = "step train_dsm train_second validation_dsm validation_second"

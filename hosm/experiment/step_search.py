@@ -1,126 +1,53 @@
-r"""The largest step of a sampler of noisy images that a bias bound allows, and what a step costs.
+r"""The largest step of a sampler of noisy images that a bias bound allows.
 
 A learned q_sigma has no draws that are known to be exact, but any law has Stein's identity
 E f . s1 = -E div f. With the denoised image m = x + sigma^2 s1, and C = sigma^4 s2 + sigma^2 I the
-covariance that goes with it, f = x - m and f = m say of the noise and of the image apart that
+covariance that goes with it, f = x - m and f = m say that
 
 $$E |x - m|^2 = D \sigma^2 - E \operatorname{tr} C, \qquad
           E\, m \cdot (x - m) = E \operatorname{tr} C.$$
 
-The ratio of left to right is 1 in the stationary law, as far as the model is right; how far a
-chain's is from that of noisy test images, which are exact draws, is its bias. Both are needed. A
-Langevin step of time t = eps / 2 gives noise of variance sigma^2 the variance
-sigma^2 / (1 - t / (2 sigma^2)), and errs little along the few directions in which images differ,
-where s1 is small. Ozaki's diagonal step is exact for the noise; but it takes those directions for
-as stiff as single pixels are, so that they get down to half the variance that is theirs.
+These are two of the three parts of E |x|^2: the noise, and what the image and the noise have in
+common. The third, the energy E |m|^2 of the image, has no such identity, but must stay what it is.
+Noisy test images are draws of q_sigma; how far the ratio of left to right is from theirs, or the
+energy from that at the start, is the bias of a chain. A Langevin step of time t = eps / 2 gives
+noise of variance sigma^2 the variance sigma^2 / (1 - t / (2 sigma^2)), and errs little along the
+few directions in which images differ, where s1 is small. Ozaki's diagonal step is exact for the
+noise; but it takes those directions for as stiff as single pixels are, so that they get down to
+half the variance that is theirs: images lose energy. That is slow, so a search of short runs tells
+large biases of the image only; the curves of long chains must be looked at besides.
 
-Chains start at noisy test images, run for some time, and are judged in its second half. Samplers:
-`langevin`; `ozaki`, which asks for s1 and the diagonal of s2; `fixed`, the same with the curvature
-of the noise, -1 / sigma^2, for every pixel, which takes no s2 at all: the exponential integrator.
+Chains start at noisy test images, run for some time, and are judged in its second half.
 """
 
 import math
-import statistics
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from hosm import samplers
+from hosm.experiment.chain_samplers import BLOCK, Sampler, Scores
 from hosm.experiment.chain_sections import METHODS, DiversityParams
 from hosm.experiment.rows import Row, records
-from hosm.experiment.stopwatch import summary, timed_in_turn
 from hosm.noise import standard_normal
-from hosm.scores import FixedScale
 
-__all__ = [
-    "BLOCK",
-    "Sampler",
-    "Scores",
-    "costs",
-    "judged",
-    "largest",
-    "largest_of_each",
-    "search",
-    "stein_ratios",
-]
+__all__ = ["PARTS", "judged", "largest", "largest_of_each", "ratios", "search"]
 
-BLOCK = 100  # chains that step together: more fit no cache
+PARTS = ("noise", "image", "energy")  # of |x|^2
 JUDGED = 4  # points of a chain that are judged, spread over its second half
 LEAST = 2  # iterations from one to the next
 FEWEST = 20  # chains
-GUARD = "floor"
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What the samplers ask of a model: s1, and s1 with the diagonal of s2, at one noise scale.
-
-    Attributes:
-        first: from x of shape (n, D) to s1, shape (n, D).
-        both: from x to s1 and an operator or a tensor (n, D) for the diagonal of s2.
-        sigma: the noise scale.
-    """
-
-    first: Callable[[Tensor], Tensor]
-    both: Callable[[Tensor], tuple[Tensor, Any]]
-    sigma: float
-
-    @classmethod
-    def of(cls, model: FixedScale) -> "Scores":
-        """Return those of a trained model, without the outputs that no sampler asks for."""
-        return cls(model.first_order().score, model.diagonal_only(), model.sigma)
-
-    def fixed(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s1 and, for s2, the curvature of the noise alone, both of shape (n, D)."""
-        return self.first(x), torch.full_like(x, -1 / self.sigma**2)
-
-    def denoised(self, x: Tensor, s1: Tensor) -> Tensor:
-        """Return m = x + sigma^2 s1, shape (n, D) as x and s1."""
-        return x + self.sigma**2 * s1
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """A method with its step eps and its clock, as in `hosm.samplers`.
-
-    Langevin's own clock is "langevin": an iteration takes the diffusion a time eps / 2.
-    """
-
-    method: str
-    step: float
-    clock: str
-
-    @classmethod
-    def at(cls, method: str, time: float) -> "Sampler":
-        """Return a method as printed, whose iteration takes a time."""
-        plain = method == "langevin"
-        return cls(method, 2 * time if plain else time, "langevin" if plain else "paper")
-
-    @property
-    def time(self) -> float:
-        """Time of the diffusion that an iteration takes."""
-        return self.step if self.clock == "paper" else self.step / 2
-
-    def kernel(self, scores: Scores) -> samplers.Kernel:
-        """Return the transition of chains."""
-        if self.method == "langevin":
-            return samplers.langevin(scores.first, self.step)
-        both = scores.both if self.method == "ozaki" else scores.fixed
-        return samplers.ozaki(both, self.step, GUARD, clock=self.clock)
 
 
 def _parts(scores: Scores, x: Tensor) -> Tensor:
-    """Return |x - m|^2, m . (x - m) and tr C of each point x, (n, D): shape (n, 3)."""
+    """Return |x - m|^2, m . (x - m), tr C and |m|^2 of each point x, (n, D): shape (n, 4)."""
     s1, s2 = scores.both(x)
     diagonal = s2 if isinstance(s2, Tensor) else s2.diagonal()
     m, variance = scores.denoised(x, s1), scores.sigma**2
     trace = (variance * (1 + variance * diagonal)).sum(1)
     noise = x - m
-    return torch.stack([noise.square().sum(1), (m * noise).sum(1), trace], 1).double()
+    columns = [noise.square().sum(1), (m * noise).sum(1), trace, m.square().sum(1)]
+    return torch.stack(columns, 1).double()
 
 
 def _ratio(part: Tensor, expected: Tensor) -> tuple[float, float]:
@@ -130,18 +57,22 @@ def _ratio(part: Tensor, expected: Tensor) -> tuple[float, float]:
     return float(ratio), float(error)
 
 
-def stein_ratios(parts: Tensor, total: float) -> dict[str, float]:
-    """Return the ratios of noise and image, with their standard errors over chains.
+def ratios(parts: Tensor, total: float) -> dict[str, float]:
+    """Return what is measured over what is expected, with standard errors over chains.
 
     Args:
-        parts: |x - m|^2, m . (x - m), tr C and a control of mean 0 of each chain, shape (n, 4).
+        parts: |x - m|^2, m . (x - m), tr C, |m|^2, a control of mean 0, and |m|^2 at the start, of
+            each chain, shape (n, 6).
         total: D sigma^2.
+
+    Returns:
+        Ratios of `noise`, `image` and `energy`, each with its standard error.
     """
-    noise, image, trace, control = parts.unbind(1)
+    noise, image, trace, energy, control, start = parts.unbind(1)
     slope = ((image - image.mean()) * control).mean() / control.square().mean()
     row = {}
-    pairs = {"noise": (noise, total - trace), "image": (image - slope * control, trace)}
-    for name, pair in pairs.items():
+    pairs = (noise, total - trace), (image - slope * control, trace), (energy, start)
+    for name, pair in zip(PARTS, pairs, strict=True):
         row[f"{name}_ratio"], row[f"{name}_standard_error"] = _ratio(*pair)
     return row
 
@@ -150,7 +81,7 @@ def stein_ratios(parts: Tensor, total: float) -> dict[str, float]:
 def judged(
     scores: Scores, sampler: Sampler, noisy: Tensor, length: int, generator: torch.Generator
 ) -> Tensor:
-    """Return the parts that `stein_ratios` takes, of chains in the second half of their time.
+    """Return the parts that `ratios` takes, of chains in the second half of their time.
 
     The noise of m . (x - m) is mostly that of x, which is known: with m_0 and w_0 = 0 at the
     beginning of a block of iterations, and w the noise added since, fading as that in x does,
@@ -166,6 +97,7 @@ def judged(
     kernel, fade, found = sampler.kernel(scores), math.exp(-sampler.time / scores.sigma**2), []
     for x in noisy.split(BLOCK):
         state, parts = kernel.init(x), []
+        start = scores.denoised(x, state.score).square().sum(1, keepdim=True)
         for block in range(2 * JUDGED):
             m, w = scores.denoised(state.x, state.score), torch.zeros_like(x)
             for _ in range(length):
@@ -173,7 +105,7 @@ def judged(
                 w = fade * w + (state.x - mean)
             if block >= JUDGED:
                 control = (m * w).sum(1, keepdim=True)
-                parts.append(torch.cat([_parts(scores, state.x), control.double()], 1))
+                parts.append(torch.cat([_parts(scores, state.x), control, start], 1))
         found.append(torch.stack(parts).mean(0))
     return torch.cat(found)
 
@@ -183,14 +115,14 @@ def _of_draws(scores: Scores, clean: Tensor, generator: torch.Generator) -> Tens
     parts = []
     for x in clean.split(BLOCK):
         noise = scores.sigma * standard_normal(x, generator)
-        control = (x * noise).sum(1, keepdim=True).double()
-        parts.append(torch.cat([_parts(scores, x + noise), control], 1))
+        found, control = _parts(scores, x + noise), (x * noise).sum(1, keepdim=True)
+        parts.append(torch.cat([found, control, found[:, 3:4]], 1))
     return torch.cat(parts)
 
 
 def _bias(row: Row, draws: Row) -> float:
-    """Return the larger of the relative gaps between a chain's ratios and those of exact draws."""
-    gaps = [abs(row[name] / draws[name] - 1) for name in ("noise_ratio", "image_ratio")]
+    """Return the largest of the relative gaps between a chain's ratios and those of draws."""
+    gaps = [abs(row[f"{name}_ratio"] / draws[f"{name}_ratio"] - 1) for name in PARTS]
     return max(gaps) if all(map(math.isfinite, gaps)) else math.inf
 
 
@@ -211,7 +143,7 @@ def search(scores: Scores, clean: Tensor, params: DiversityParams) -> pd.DataFra
     """
     generator = torch.Generator(clean.device).manual_seed(params.seed)
     total = clean.shape[1] * scores.sigma**2
-    draws: Row = stein_ratios(_of_draws(scores, clean, generator), total)
+    draws: Row = ratios(_of_draws(scores, clean, generator), total)
     about = {"method": "draws", "time": 0.0, "chains": len(clean), "iterations": 0}
     rows: list[Row] = [{**about, **draws, "bias": 0.0}]
     for method in METHODS:
@@ -222,12 +154,12 @@ def search(scores: Scores, clean: Tensor, params: DiversityParams) -> pd.DataFra
             x = clean[torch.arange(count, device=clean.device) % len(clean)]
             generator = torch.Generator(clean.device).manual_seed(params.seed + 1)
             noisy = x + scores.sigma * standard_normal(x, generator)
-            found = stein_ratios(judged(scores, sampler, noisy, length, generator), total)
+            found = ratios(judged(scores, sampler, noisy, length, generator), total)
             about = {"method": method, "time": time, "step": sampler.step, "chains": count}
             about |= {"iterations": 2 * JUDGED * length, "bias": _bias(found, draws)}
             rows.append({**about, **found})
-            ratios = f"noise {found['noise_ratio']:.3f}, image {found['image_ratio']:.3f}"
-            print(f"{METHODS[method]}, t = {time:g}: {ratios}", flush=True)
+            shown = ", ".join(f"{name} {found[f'{name}_ratio']:.3f}" for name in PARTS)
+            print(f"{METHODS[method]}, t = {time:g}: {shown}", flush=True)
             if rows[-1]["bias"] > 2 * params.bias_bound:
                 break
     return pd.DataFrame(rows)
@@ -253,35 +185,3 @@ def largest_of_each(tried: pd.DataFrame, params: DiversityParams) -> dict[str, S
     """Return every method at its largest step within the bound, by what reports call it."""
     found = {method: largest(tried, method, params.bias_bound)[0] for method in METHODS}
     return {f"{METHODS[method]}, largest step": sampler for method, sampler in found.items()}
-
-
-@torch.inference_mode()
-def costs(scores: Scores, whole: Callable[[Tensor], Any], x: Tensor, repeats: int) -> pd.DataFrame:
-    """Return the seconds of one iteration of every method, timed in turn in this process.
-
-    Args:
-        scores: of the model.
-        whole: the model with all outputs of s2; `ozaki` by it stands as the method `whole`.
-        x: points of as many chains as step together, shape (n, D).
-        repeats: rounds, after a warm-up.
-
-    Returns:
-        A row for each method: median, least and largest seconds, and the same of the ratio to
-        `langevin`, round by round.
-    """
-    generator = torch.Generator(x.device).manual_seed(0)
-    kernels = {method: Sampler.at(method, 1e-3).kernel(scores) for method in METHODS}
-    kernels["whole"] = samplers.ozaki(whole, 1e-3, GUARD)
-    states = {method: kernel.init(x) for method, kernel in kernels.items()}
-    works = {
-        method: lambda kernel=kernel, state=states[method]: kernel.step(state, generator)
-        for method, kernel in kernels.items()
-    }
-    times = timed_in_turn(works, repeats, x.device)
-    rows = []
-    for method, seconds in times.items():
-        ratios = [own / base for own, base in zip(seconds, times["langevin"], strict=True)]
-        spread = {"ratio_low": min(ratios), "ratio_high": max(ratios)}
-        ratio = {"ratio": statistics.median(ratios), **spread}
-        rows.append({"method": method, "chains": len(x), **summary(seconds), **ratio})
-    return pd.DataFrame(rows)
