@@ -76,9 +76,8 @@ ui: install ## MLflow's pages on http://127.0.0.1:5000
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port 5000 --workers 1 \
 	  --backend-store-uri sqlite:///$(CURDIR)/runs/mlflow.db
 
-docs: install ## the library's reference, from its docstrings: build/docs/index.html
-	pdoc --docformat google --math -o build/docs hosm '!hosm.experiment'
-	@echo "build/docs/index.html"
+docs: install ## the site: README, claims, examples, reference -> build/site/index.html
+	sphinx-build -q -W --keep-going -b html docs build/site
 
 clean: ## remove what runs have written, keep the environment and reports/
 	rm -rf data runs

@@ -8,6 +8,7 @@ import pytest
 
 from hosm.experiment import captions, page, tables
 from hosm.experiment.params import load_params
+from hosm.experiment.replication import PAPER
 from tests.report_inputs import write_inputs
 
 FIGURES = tuple(captions.FIGURES)
@@ -100,7 +101,7 @@ def test_nothing_is_fetched_and_nothing_runs(parsed, text):
 
 def test_every_section_is_there_and_every_link_lands(parsed):
     sections = {"what", "accuracy", "speed", "mixing", "uncertainty", "diversity", "training"}
-    sections |= {"not", "again"}
+    sections |= {"replication", "errata", "not", "again"}
     assert sections <= parsed.ids
     assert {link[1:] for link in parsed.links if link.startswith("#")} <= parsed.ids
 
@@ -116,7 +117,8 @@ def test_every_table_is_filled(parsed, results):
 
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
-    assert len(parsed.images) == len(FIGURES) + 2  # of the denoiser that is kept
+    thumbnails = len(PAPER)
+    assert len(parsed.images) == thumbnails + len(FIGURES) + 2  # of the denoiser that is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])
         assert content.startswith(b"\x89PNG")

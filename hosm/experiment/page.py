@@ -5,17 +5,20 @@ there are no scripts. Every number and every verdict on it comes from the result
 """
 
 import base64
+import io
 import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
+from PIL import Image
 
 from hosm.experiment import cells
 from hosm.experiment.captions import FIGURES
-from hosm.experiment.claims import claims
+from hosm.experiment.claims import claims, replicated_claims
 from hosm.experiment.provenance import facts
+from hosm.experiment.replication import ERRATA, Replicated, replication
 from hosm.experiment.results import WHOLE, Denoiser, Diversity, Results
 from hosm.experiment.tables import display_tables
 
@@ -33,6 +36,7 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
     "figure1-errors": ["Target of s2"],
 }
 SPACE = "\N{NO-BREAK SPACE}"
+THUMBNAIL = (340, 240)  # pixels, at most, of a picture beside a claim
 NUMERIC = re.compile(r"[-~]?\d.*|–")
 
 
@@ -61,11 +65,40 @@ def _parts(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [_table(part.drop(columns=by), ", ".join(map(str, key))) for key, part in groups]
 
 
+def _inline(content: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
 def _picture(name: str, path: Path) -> dict[str, str]:
     known = name if name in FIGURES else name.partition("-")[0]  # the rest names the images
     caption, alt = FIGURES[known]
-    content = base64.b64encode(path.read_bytes()).decode()
-    return {"src": f"data:image/png;base64,{content}", "caption": caption, "alt": alt}
+    return {"src": _inline(path.read_bytes()), "caption": caption, "alt": alt}
+
+
+def _thumbnail(path: Path) -> str:
+    """Return a small copy of a picture, inline."""
+    with Image.open(path) as image:
+        small = image.convert("RGB")
+    small.thumbnail(THUMBNAIL, Image.Resampling.LANCZOS)
+    stream = io.BytesIO()
+    small.quantize(64).save(stream, "PNG", optimize=True)
+    return _inline(stream.getvalue())
+
+
+def _replicated(found: Replicated, figures: dict[str, Path]) -> dict[str, Any]:
+    """Return a claim of the paper as the template reads it, with its picture."""
+    wanted = found.paper.figure
+    name = next(each for each in figures if each == wanted or each.startswith(f"{wanted}-"))
+    lists = {"holds": found.holds, "fails": found.fails, "undecided": found.undecided}
+    return {
+        **lists,
+        "paper": found.paper,
+        "verdict": found.verdict,
+        "beside": found.beside,
+        "figure": name,
+        "src": _thumbnail(figures[name]),
+        "alt": _picture(name, figures[name])["alt"],
+    }
 
 
 def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
@@ -111,7 +144,10 @@ def page_context(
         facts: as `facts` returns them.
     """
     judged = claims(results)
+    replicated = replication(replicated_claims(results))
     return {
+        "replicated": [_replicated(found, figures) for found in replicated],
+        "errata": ERRATA,
         "facts": facts,
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
         "diversity": {name: _diversity(found) for name, found in results.diversity.items()},

@@ -1,0 +1,117 @@
+"""The site: README, the paper claim by claim, examples, the reference from the docstrings.
+
+Nothing is written twice: the home page is the README, the page of examples is made of their
+docstrings and code, and the report is copied as it is.
+"""
+
+import ast
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parents[1]
+QUOTED = re.compile(r"(`[^`]*`|\*\*[^*]+\*\*)")
+FORMULA = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
+MARKUP = re.compile(
+    r"(?<!\\)[*|]|(?<=\w)_(?=\W|$)"
+)  # means something to Sphinx, but not in a docstring
+sys.path.insert(0, str(ROOT))
+
+project = "hosm"
+author = "The hosm developers"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+html_theme = "furo"
+html_title = "hosm"
+html_static_path = ["style.css"]
+html_css_files = ["style.css"]
+html_copy_source = False
+html_show_sourcelink = False
+exclude_patterns = ["_build"]
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+myst_heading_anchors = 3
+
+
+def _as_plain_text(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Have Sphinx read docstrings as plain text with `code`, formulas and indented lines in it."""
+    parts = FORMULA.split("\n".join(lines))
+    parts[::2] = ["\n".join(_plain(part.split("\n"))) for part in parts[::2]]
+    parts[1::2] = [f"\n\n.. raw:: html\n\n   {_mathml(part)}\n\n" for part in parts[1::2]]
+    lines[:] = "".join(parts).split("\n")
+
+
+def _mathml(formula: str) -> str:
+    """Return a formula in LaTeX as MathML, which browsers show without any script."""
+    return convert(" ".join(formula.split()), display="block")
+
+
+def _plain(lines: list[str]) -> list[str]:
+    """Escape what Sphinx would read as markup, and mark indented lines after a colon as code."""
+    lines, block = list(lines), ""  # the indentation of the block that a line belongs to
+    for i, line in enumerate(lines):
+        indent = line[: len(line) - len(line.lstrip())]
+        if block and (not line.strip() or len(indent) >= len(block)):
+            continue
+        parts = QUOTED.split(line)
+        parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+        lines[i], block = "".join(parts), ""
+        after = lines[i + 1 : i + 3]
+        if line.endswith(":") and len(after) == 2 and not after[0]:
+            below = after[1][: len(after[1]) - len(after[1].lstrip())]
+            if len(below) > len(indent):
+                lines[i], block = lines[i] + ":", below
+    return lines
+
+
+def _examples() -> str:
+    """Return the page of examples in Markdown: what each says of itself, picture, code."""
+    parts = ["# Examples", "Each is a script of its own; `--help` tells its options."]
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        first, _, rest = (ast.get_docstring(ast.parse(code)) or "").partition("\n")
+        parts += [f"## {path.stem.replace('_', ' ').capitalize()}", f"**{first}**", rest.strip()]
+        picture = f"reports/figures/example-{path.stem.replace('_', '-')}.png"
+        if (ROOT / picture).exists():
+            parts.append(f"![{first}](../{picture})")
+        parts.append(f"```{{literalinclude}} ../examples/{path.name}\n:language: python\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _home() -> str:
+    """Return the home page, the README with its links as they are from here."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text.replace("](reports/figures/", "](../reports/figures/")
+    text = text.replace("](reports/negative-results.md)", "](negative-results.md)")
+    text = re.sub(r"\[[^\]]*\]\(reports/index\.html\)", '<a href="report.html">report</a>', text)
+    pages = ("Claim by claim <claims>", "examples", "reference/index")
+    pages += ("What was tried <negative-results>", "changelog")
+    tree = "\n".join(("```{toctree}", ":hidden:", "", *pages, "```"))
+    return f"{text}\n{tree}\n"
+
+
+def _write_pages(app: Sphinx) -> None:
+    for name, text in (("index", _home()), ("examples", _examples())):
+        (Path(app.srcdir) / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def _copy_report(app: Sphinx, error: Exception | None) -> None:
+    if error is None:
+        shutil.copy(ROOT / "reports" / "index.html", Path(app.outdir) / "report.html")
+
+
+def setup(app: Sphinx) -> None:
+    """Make the pages that are made of others before, and put the report beside them after."""
+    app.connect("autodoc-process-docstring", _as_plain_text, priority=1)  # before Napoleon
+    app.connect("builder-inited", _write_pages)
+    app.connect("build-finished", _copy_report)
