@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[1]
 QUOTED = re.compile(r"(`[^`]*`|\*\*[^*]+\*\*)")
+JOINED = re.compile(r"(?<=\w)`(?=\w)")  # `ScoreModel`s
 FORMULA = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
 MARKUP = re.compile(
     r"(?<!\\)[*|]|(?<=\w)_(?=\W|$)"
@@ -65,7 +66,7 @@ def _plain(lines: list[str]) -> list[str]:
             continue
         parts = QUOTED.split(line)
         parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
-        lines[i], block = "".join(parts), ""
+        lines[i], block = JOINED.sub(r"`\\ ", "".join(parts)), ""
         after = lines[i + 1 : i + 3]
         if line.endswith(":") and len(after) == 2 and not after[0]:
             below = after[1][: len(after[1]) - len(after[1].lstrip())]

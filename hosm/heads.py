@@ -65,7 +65,7 @@ class HeadsObjective(nn.Module):
     Its terms carry the names of the models; early stopping watches the first of them.
 
     Args:
-        model: a ModuleDict of score models with one and the same trunk, which is frozen here,
+        model: a ModuleDict of `ScoreModel`s with one and the same trunk, which is frozen here,
             and each with a second-order network of its own.
         settings: sigma, target, diagonal, and variance_reduction are those of the term.
 
