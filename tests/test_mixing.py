@@ -47,19 +47,20 @@ def row(step_size, kolmogorov, ess_bulk, variance_ratio=1.0):
 
 
 def test_tuning_takes_the_most_samples_within_both_bounds():
-    tried = [row(1.0, 0.05, 10), row(2.0, 0.08, 30), row(3.0, 0.05, 500, 1.3), row(4.0, 0.3, 900)]
+    tried = [row(1.0, 0.05, 10), row(2.0, 0.07, 30), row(3.0, 0.05, 500, 1.3)]
+    tried += [row(2.5, 0.09, 800), row(4.0, 0.3, 900)]  # within the margin, and beyond
 
     def best(**bounds):
         params = with_settings(**bounds)
         judged = [
-            {**each, "within_bound": within(each, params.bias_bound, params.variance_bound)}
+            {**each, "sure": within(each, params.bias_bound, params.variance_bound, mixing.MARGIN)}
             for each in tried
         ]
         found, sound = mixing._best(judged)
         return found["step_size"], sound
 
     assert best(bias_bound=0.1, variance_bound=1.25) == (2.0, True)
-    assert best(bias_bound=0.1, variance_bound=1.4) == (3.0, True)
+    assert best(bias_bound=0.1, variance_bound=1.5) == (3.0, True)
     assert best(bias_bound=0.01, variance_bound=1.25) == (1.0, False)
 
 
@@ -108,7 +109,11 @@ def test_the_bias_of_a_step_is_known_even_where_chains_never_cross():
 def test_the_search_nears_the_step_of_the_known_optimum():
     """MALA on N(0, I) in the plane has its most effective samples at eps about 2.6 to 3.6."""
     params = with_settings(
-        tuning_chains=32, tuning_steps=400, burn_in=50, tries=8, bias_bound=0.1, variance_bound=1.3
+        tuning_chains=32,
+        tuning_steps=400,
+        burn_in=50,
+        tries=8,
+        drift_chains=2000,
     )
     scores, exact = methods.exact_scores("gaussian2"), law("gaussian2")
     reference = exact.sample(20_000, torch.Generator().manual_seed(1))

@@ -81,14 +81,18 @@ def quality(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
     }
 
 
-def within(found: dict[str, float], bias_bound: float, variance_bound: float) -> bool:
+def within(
+    found: dict[str, float], bias_bound: float, variance_bound: float, margin: float = 0.0
+) -> bool:
     """Return whether draws are within two bounds on their bias; NaN is not.
 
     Args:
         found: as `bias` returns it.
         bias_bound: largest Kolmogorov distance.
         variance_bound: largest ratio of variances, either way.
+        margin: share of the distance and of the ratio's logarithm to stay away from these.
     """
     ratio = found["variance_ratio"]
     factor = abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
-    return found["kolmogorov"] <= bias_bound and factor <= math.log(variance_bound)
+    room = 1 - margin
+    return found["kolmogorov"] <= room * bias_bound and factor <= room * math.log(variance_bound)
