@@ -66,7 +66,7 @@ def test_a_constant_that_is_exact_is_no_yardstick(results):
 
 
 def test_joint_training_is_compared_with_training_alone(results):
-    claim = _find(claims(results), "gaussian100", "s1 trained jointly")
+    claim = _find(claims(results), "gaussian100", "is as accurate as by DSM-VR")
     assert (claim.verdict, claim.evidence) == (
         "does not hold",
         "squared error of s1 0.615 against 0.525",

@@ -95,6 +95,7 @@ def _replicated(found: Replicated, figures: dict[str, Path]) -> dict[str, Any]:
         "paper": found.paper,
         "verdict": found.verdict,
         "beside": found.beside,
+        "tally": found.tally,
         "figure": name,
         "src": _thumbnail(figures[name]),
         "alt": _picture(name, figures[name])["alt"],

@@ -38,7 +38,10 @@ class Erratum:
 
 
 class Replicated(NamedTuple):
-    """A claim of the paper with its verdict; `holds` and the rest are judged places."""
+    """A claim of the paper with its verdict; `holds` and the rest are judged places.
+
+    `tally` says of each statement beside it at how many of its places it holds.
+    """
 
     paper: PaperClaim
     verdict: str
@@ -46,6 +49,7 @@ class Replicated(NamedTuple):
     fails: list[Claim]
     undecided: list[Claim]
     beside: list[Claim]
+    tally: list[tuple[str, str]]
 
 
 PAPER = (
@@ -107,10 +111,10 @@ PAPER = (
     PaperClaim(
         "section 6.2, table 3",
         "At the paper's steps, Ozaki has the larger effective sample size.",
-        ("Ozaki, as printed, has the higher", "Ozaki, floor, has the higher"),
+        ("Ozaki, floor, has the higher",),
         "single-chains",
         "mixing",
-        ("at the paper's steps draws are within",),
+        ("Ozaki, as printed, has the higher", "at the paper's steps draws are within"),
     ),
     PaperClaim(
         "section 6.2, figure 5",
@@ -195,6 +199,16 @@ def _verdict(holds: list[Claim], fails: list[Claim], undecided: list[Claim]) -> 
     return "undecided" if undecided else "not measured"
 
 
+def _tally(beside: list[Claim]) -> list[tuple[str, str]]:
+    """Return each statement with where it holds: a verdict, or at how many of its places."""
+    told = []
+    for statement in dict.fromkeys(claim.statement for claim in beside):
+        verdicts = [claim.verdict for claim in beside if claim.statement == statement]
+        count = f"holds at {verdicts.count('holds')} of {len(verdicts)} places"
+        told.append((statement, verdicts[0] if len(set(verdicts)) == 1 else count))
+    return told
+
+
 def replication(judged: Sequence[Claim]) -> list[Replicated]:
     """Return each claim of the paper with its verdict, in the paper's order.
 
@@ -209,5 +223,5 @@ def replication(judged: Sequence[Claim]) -> list[Replicated]:
             for name in ("holds", "does not hold", "undecided")
         ]
         beside = _starting(judged, paper.beside) if paper.beside else []
-        found.append(Replicated(paper, _verdict(*parts), *parts, beside))
+        found.append(Replicated(paper, _verdict(*parts), *parts, beside, _tally(beside)))
     return found
