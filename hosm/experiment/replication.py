@@ -174,7 +174,7 @@ ERRATA = (
         "section 6.1, Ozaki's step",
         "A step for any curvature.",
         "Where the curvature is positive a large step overflows; it needs a guard.",
-        "At the paper's steps the printed one diverges on all three laws that it shows.",
+        "With exact scores and at the paper's steps the printed one diverges on both data sets.",
     ),
     Erratum(
         "figure 7, caption",

@@ -143,7 +143,7 @@ def curves_figure(found: Sampling, bias_bound: float) -> Figure:
         log_axis(ax, "y")
         ax.set(xlabel="seconds after burn-in", ylabel="Kolmogorov distance")
         nearest = min(ends, key=lambda name: ends[name])
-        ax.set_title(f"{target}\nnearest at the end: {nearest} ({cells.number(ends[nearest], 2)})")
+        ax.set_title(f"{target}\nnearest: {nearest} ({cells.number(ends[nearest], 2)})")
     methods = timed.assign(
         method=timed["method"].where(timed["method"].isin(["langevin", "mala"]), "ozaki floor")
     )

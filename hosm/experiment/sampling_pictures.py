@@ -124,5 +124,6 @@ def single_chains_figure(draws: Arrays) -> Figure:
             points = draws[each.key]
             _scatter(ax, points, look(each.method)[0], reach, SINGLE)
             _title(ax, f"{SAMPLERS[each.method]}\nε = {each.step}")
-            ax.set_xlabel(f"{len(points):,} finite draws", fontsize=8)
+            inside = int((np.abs(points) <= reach).all(-1).sum()) if len(points) else 0
+            ax.set_xlabel(f"{inside:,} of {len(points):,} in the frame", fontsize=8)
     return figure

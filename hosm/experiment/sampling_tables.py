@@ -12,6 +12,11 @@ from hosm.experiment.sampling_results import SAMPLERS, Comparison, Sampling, com
 __all__ = ["CROSSES", "comparison_table", "mixing_table", "peer_table", "why"]
 
 CROSSES = 1.2  # R-hat above which chains do not know each other's modes
+LARGE = 1000  # a ratio of variances beyond which its size says no more
+
+
+def _factor(ratio: float) -> str:
+    return f"> {LARGE:,}" if ratio > LARGE else cells.number(ratio, 3)
 
 
 def _most_effective(final: pd.DataFrame) -> set[Any]:
@@ -34,7 +39,7 @@ def _common(row: Row) -> dict[str, str]:
     """Return the cells that our samplers share with those of other libraries."""
     return {
         "Distance": _distance(row),
-        "Variance ratio": cells.number(row["variance_ratio"], 3),
+        "Variance ratio": _factor(row["variance_ratio"]),
         "Within both?": "yes" if row["within_bound"] else "no",
         "R-hat": cells.number(row["r_hat"]),
         "Accepted": f"{row['acceptance']:.2f}" if row["acceptance"] < 1 else cells.DASH,
