@@ -1,3 +1,5 @@
+import numpy as np
+
 """What the report says of the samplers: comparisons, table 3, verdicts, charts and pictures."""
 
 import math
@@ -180,7 +182,7 @@ def test_curves_are_against_seconds_and_name_the_nearest(found):
     nearer = (curves["method"] == "ozaki floor") & (curves["scores"] == "exact")
     curves.loc[nearer, "kolmogorov"] /= 4
     figure = sampling_figures.curves_figure(type(found)(**{**vars(found), "curves": curves}), 0.1)
-    assert "ring6\nnearest at the end: Ozaki, floor, exact (0.016)" in words(figure)
+    assert "ring6\nnearest: Ozaki, floor, exact (0.016)" in words(figure)
     ends = {max(line.get_xdata()) for line in figure.axes[1].lines if len(line.get_xdata()) > 2}
     assert ends == {0.1, 0.15, 0.2}  # 1,000 iterations
 
@@ -206,14 +208,16 @@ def test_pictures_have_a_panel_for_each_run_on_the_axes_of_exact_draws(found):
     figure = sampling_pictures.equal_steps_figure(found.draws)
     assert len(figure.axes) == 9 and "100 iterations" in words(figure)
     figure = sampling_pictures.single_chains_figure(found.draws)
-    assert "200 finite draws" in words(figure) and "Ozaki, as printed\nε = 6" in words(figure)
+    assert "of 200 in the frame" in words(figure) and "Ozaki, as printed\nε = 6" in words(figure)
 
 
 def test_a_chain_that_diverged_at_once_leaves_an_empty_panel(found, tmp_path):
     empty = {**found.draws, "ring6|ozaki none|5|single": found.draws["ring6|exact draws||"][:0]}
     figure = sampling_pictures.single_chains_figure(empty)
     style.save_figure(figure, tmp_path / "empty.png")
-    assert "0 finite draws" in words(figure)
+    assert "0 of 0 in the frame" in words(figure)
+    far = {**found.draws, "ring6|ozaki none|5|single": np.full((50, 2), 1e9)}
+    assert "0 of 50 in the frame" in words(sampling_pictures.single_chains_figure(far))
 
 
 def test_files_are_checked_on_reading(tmp_path):
