@@ -1,10 +1,9 @@
-import numpy as np
-
 """What the report says of the samplers: comparisons, table 3, verdicts, charts and pictures."""
 
 import math
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -208,7 +207,9 @@ def test_pictures_have_a_panel_for_each_run_on_the_axes_of_exact_draws(found):
     figure = sampling_pictures.equal_steps_figure(found.draws)
     assert len(figure.axes) == 9 and "100 iterations" in words(figure)
     figure = sampling_pictures.single_chains_figure(found.draws)
-    assert "of 200 in the frame" in words(figure) and "Ozaki, as printed\nε = 6" in words(figure)
+    assert "200 of 200 in the frame" in words(figure) and "Ozaki, as printed\nε = 6" in words(
+        figure
+    )
 
 
 def test_a_chain_that_diverged_at_once_leaves_an_empty_panel(found, tmp_path):
