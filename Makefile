@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster test-all lint types structure table1 denoisers mixing bench ui docs clean
+.PHONY: help install repro smoke test test-slow test-cluster test-all wheel lint types structure table1 denoisers mixing bench ui docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-slow: install ## tests that train for minutes
 	pytest -m slow --timeout 1800
 
 test-all: test test-cluster test-slow ## every test
+
+wheel: install ## build the wheel and use it in a clean environment without extras (3 minutes)
+	pytest -m slow tests/test_wheel.py --timeout 1800
 
 lint: install ## ruff, check only
 	ruff check . && ruff format --check .

@@ -8,7 +8,7 @@ Read the modules in this order: checks, laws, distributions, finite_data, energi
 operands, operators, eigen, tweedie, networks, autodiff, scores, targets, objectives, tensors,
 high_order, batches, settings, training, heads, checkpoints, uncertainty, proposals, samplers,
 ess, metrics; then recipes, frozen, implicit, arrays, conventions, fitted, stored, estimator: the
-front door, `hosm.ScoreEstimator`.
+front door, `hosm.ScoreEstimator`; novelty; and files, patches, commands, cli: the command `hosm`.
 """
 
 import importlib

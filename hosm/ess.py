@@ -11,8 +11,9 @@ chains of T draws x_t, in each dimension,
 where the sum stops at the first lag s at which no dimension exceeds .05; report the smallest ESS.
 Chains stuck in modes have one near 1. `ess_bulk` and `r_hat` know no truth: they are those of
 Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and localization:
-an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 2021, by ArviZ. No ESS
-tells of a bias: state a bound beside it, such as a `kolmogorov_distance` from exact draws.
+an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 2021, by ArviZ, which the
+extra `diagnostics` installs and these two alone need. No ESS tells of a bias: state a bound beside
+it, such as a `kolmogorov_distance` from exact draws.
 
 Degenerate chains, each dimension apart: draws that are not finite give NaN; chains of which none
 ever moves give an ESS of 0, and an R-hat of NaN where they agree, infinity where they differ; a
@@ -21,11 +22,10 @@ single draw gives `ess_nice` 1; less than 4 draws, and for R-hat less than 2 cha
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Callable
 from typing import Any
 
-import arviz
 import torch
 from torch import Tensor
 
@@ -92,17 +92,27 @@ def _finite_and_stuck(draws: Tensor) -> tuple[Tensor, Tensor]:
     return torch.isfinite(draws).all(0).all(0), still
 
 
+def _arviz() -> Any:  # noqa: ANN401
+    """Return ArviZ, which takes seconds to import and which only two statistics need."""
+    try:
+        return importlib.import_module("arviz")
+    except ImportError as error:
+        need = "ess_bulk and r_hat need the package arviz"
+        raise ImportError(f"{need}: pip install 'hosm[diagnostics]'") from error
+
+
 def _by_dimension(
-    draws: Tensor, statistic: Callable[..., Any], method: str, stuck: float | Tensor, chains: int
+    draws: Tensor, statistic: str, method: str, stuck: float | Tensor, chains: int
 ) -> Tensor:
     """Return ArviZ's statistic of draws[:, :, j] for each j, shape (D,), and `stuck` where so."""
+    compute = getattr(_arviz(), statistic)
     out = torch.full(draws.shape[2:], math.nan, dtype=draws.dtype, device=draws.device)
     if draws.shape[0] < chains or draws.shape[1] < 4:
         return out
     finite, still = _finite_and_stuck(draws)
     out = torch.where(finite & still, stuck, out)
     for j in (finite & ~still).nonzero().flatten().tolist():
-        out[j] = float(statistic(draws[:, :, j].detach().cpu().double().numpy(), method=method))
+        out[j] = float(compute(draws[:, :, j].detach().cpu().double().numpy(), method=method))
     return out
 
 
@@ -114,9 +124,10 @@ def ess_bulk(draws: Tensor) -> Tensor:
 
     Raises:
         ValueError: if draws is empty, of integers, or has another number of dimensions.
+        ImportError: ArviZ is not installed.
     """
     _check_draws(draws)
-    return _by_dimension(draws, arviz.ess, "bulk", 0.0, 1)
+    return _by_dimension(draws, "ess", "bulk", 0.0, 1)
 
 
 def r_hat(draws: Tensor) -> Tensor:
@@ -127,8 +138,9 @@ def r_hat(draws: Tensor) -> Tensor:
 
     Raises:
         ValueError: if draws is empty, of integers, or has another number of dimensions.
+        ImportError: ArviZ is not installed.
     """
     _check_draws(draws)
     agree = (draws == draws[:1, :1]).all(0).all(0)
     stuck = torch.where(agree, math.nan, math.inf).to(draws.dtype)
-    return _by_dimension(draws, arviz.rhat, "rank", stuck, 2)
+    return _by_dimension(draws, "rhat", "rank", stuck, 2)
