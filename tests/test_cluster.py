@@ -51,6 +51,8 @@ def params(workers=1, **changes):
         "local_cpus": 2,
         "object_store_mb": 200,
         "max_failures": 0,
+        "checkpoint_every": 0,
+        "checkpoints_kept": 2,
     }
     return ClusterParams(**{**base, **changes})
 

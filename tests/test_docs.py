@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path.stem for path in (ROOT / "hosm").glob("*.py") if path.stem != "__init__")
 PLUMBING = {  # no mathematics, hence no source
-    *("arrays", "batches", "checkpoints", "checks", "conventions", "settings", "stored"),
+    *("arrays", "batches", "checkpoints", "checks", "conventions", "files", "settings", "stored"),
 }
 REFERS = re.compile(r"as (in|for) `|Arguments (and errors )?as|see `")
 

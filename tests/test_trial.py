@@ -56,6 +56,8 @@ def inputs(**changes):
         local_cpus=2,
         object_store_mb=100,
         max_failures=0,
+        checkpoint_every=0,
+        checkpoints_kept=2,
     )
     every = {"gaussian2": {**arrays, "std": data.card["std"]}}
     return SweepInputs(every, sweep(**changes), cluster, "/nowhere")
