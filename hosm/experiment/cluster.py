@@ -9,8 +9,10 @@ import json
 import os
 import signal
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -148,9 +150,27 @@ def _fit(
         ),
     )
     try:
-        return trainer.fit().return_value  # type: ignore[attr-defined]
+        return _aside(trainer.fit).return_value
     except ray.train.TrainingFailedError as error:
         raise StageError(f"training of {what} failed: {last_line(error)}") from error
+
+
+def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Return function(), called in a thread of its own.
+
+    In the main thread Ray would take Ctrl-C over, end the workers at once and exit as if all were
+    well.
+    """
+    outcome: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            outcome.set_result(function())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return outcome.result()
 
 
 def _all_reduce_seconds(config: dict[str, Any]) -> list[float]:
