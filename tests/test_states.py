@@ -75,7 +75,7 @@ def test_what_a_killed_writer_left_is_removed(states, tmp_path):
 
 def test_a_request_is_answered_or_given_up(states):
     began = time.monotonic()
-    states.ask(0.3)
+    assert not states.ask(0.3)
     assert 0.3 <= time.monotonic() - began < 2 and not states.asked()
 
     def writer():
@@ -86,7 +86,7 @@ def test_a_request_is_answered_or_given_up(states):
 
     thread = threading.Thread(target=writer)
     thread.start()
-    states.ask(30)
+    assert states.ask(30)
     thread.join()
     assert time.monotonic() - began < 10 and states.newest()["step"] == 5
 

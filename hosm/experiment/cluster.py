@@ -246,8 +246,8 @@ def train_on_cluster(
     try:
         answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
     except KeyboardInterrupt:
-        if params.workers == 1:
-            states.ask(PATIENCE)
+        if params.workers == 1 and states.ask(PATIENCE):
+            print("stopped; a new start goes on from this very step", flush=True)
         raise
     if "diverged" in answer:
         error = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")

@@ -8,6 +8,7 @@ that is damaged costs the steps since the one before.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class States:
             OSError: it could not be written; the earlier states stay.
         """
         while self.damaged:  # they would be counted among those that stay
-            self.files.delete_file(self.damaged.pop().path)
+            self._remove(self.damaged.pop().path)
         data, path = packed(state), f"{self.folder}/{name}.{ENDING}"
         if isinstance(self.files, LocalFileSystem):
             write_whole(data, Path(path))
@@ -63,7 +64,7 @@ class States:
                 stream.write(data)
             self.files.move(f"{path}.{UNFINISHED}", path)
         for file in [*self._stored(ENDING)[: -self.kept], *self._stored(UNFINISHED)]:
-            self.files.delete_file(file.path)
+            self._remove(file.path)
 
     def newest(self, tell: Callable[[str], None] = print) -> dict[str, Any] | None:
         """Return the newest state that is sound; None if there is none.
@@ -77,7 +78,7 @@ class States:
             try:
                 with self.files.open_input_stream(file.path) as stream:
                     return unpacked(stream.read(), file.path)
-            except ValueError as error:
+            except (ValueError, FileNotFoundError) as error:
                 tell(f"{error}; the one before is taken")
                 self.damaged.append(file)
         if stored:
@@ -88,8 +89,8 @@ class States:
         """Whether there is anything in the folder."""
         return bool(self.files.get_file_info(FileSelector(self.folder, allow_not_found=True)))
 
-    def ask(self, patience: float) -> None:
-        """Ask the writer for a state now, and wait until it is written, or patience ends.
+    def ask(self, patience: float) -> bool:
+        """Ask the writer for a state now; say whether it was written before patience ended.
 
         Args:
             patience: seconds.
@@ -97,9 +98,10 @@ class States:
         self.files.create_dir(self.folder)
         self.files.open_output_stream(f"{self.folder}/{REQUEST}").close()
         deadline = time.monotonic() + patience
-        while self.asked() and time.monotonic() < deadline:
+        while (waiting := self.asked()) and time.monotonic() < deadline:
             time.sleep(0.1)
         self.answer()
+        return not waiting
 
     def asked(self) -> bool:
         """Whether someone waits for a state."""
@@ -107,8 +109,12 @@ class States:
 
     def answer(self) -> None:
         """Say that the state is written, or that nobody waits any more."""
-        if self.asked():
-            self.files.delete_file(f"{self.folder}/{REQUEST}")
+        self._remove(f"{self.folder}/{REQUEST}")
+
+    def _remove(self, path: str) -> None:
+        """Remove a file, unless a writer whose driver was killed was faster."""
+        with suppress(FileNotFoundError):
+            self.files.delete_file(path)
 
     def _stored(self, ending: str) -> list[FileInfo]:
         """Return the files of an ending, the oldest first."""

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import ray
@@ -122,7 +123,7 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
     keep_freed_memory()
     states = States(config["states"], config["checkpoints_kept"])
     reporter = _Reporter(rank, config, states)
-    state = states.newest(tell=print if rank == 0 else lambda line: None)
+    state = states.newest(tell=partial(print, flush=True) if rank == 0 else lambda line: None)
     if rank == 0 and state is not None:
         reporter.take_up(state)
     if workers == 1:  # several would not see a request at the same step

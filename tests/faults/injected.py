@@ -8,21 +8,16 @@ A fault is a step and what happens at it:
     renamed             the worker is killed when the state stands, before Ray hears of the step
 """
 
-import json
 import os
 import signal
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed
 
 from hosm import training
-from hosm.experiment import cluster, datasets, states
+from hosm.experiment import datasets, states
 from hosm.experiment.params import Backbone, ClusterParams, ModelParams
-from hosm.experiment.process import main
 from hosm.experiment.tasks import TrainingTask
 
 STEPS, EVERY = 300, 20
@@ -112,20 +107,3 @@ def settings(workers=1, failures=0):
         checkpoint_every=EVERY,
         checkpoints_kept=3,
     )
-
-
-def drive(folder, faults, workers, failures):
-    """Train in a folder; what is learned goes to weights.npz and history.json in it."""
-    log = f"{folder}/steps.log"
-    struck = tuple((int(step), kind) for step, kind in json.loads(faults))
-    params = settings(int(workers), int(failures))
-    with cluster.connect(params):
-        run = task(struck, log, os.getpid())
-        result = cluster.train_on_cluster(run, params, f"{folder}/runs")
-    weights = {name: value.numpy() for name, value in result.weights.items()}
-    np.savez(f"{folder}/weights.npz", **weights)
-    Path(folder, "history.json").write_text(json.dumps(result.history))
-
-
-if __name__ == "__main__":
-    main(drive, *sys.argv[1:])

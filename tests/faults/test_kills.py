@@ -34,7 +34,7 @@ def unkilled(workers, tmp_path_factory):
 
 def drive(folder, faults, workers=1, failures=0):
     """Run the driver to its end; return its exit status."""
-    command = (sys.executable, "-m", "tests.faults.injected", folder, json.dumps(faults))
+    command = (sys.executable, "-m", "tests.faults.drive", folder, json.dumps(faults))
     return start(folder, *command, workers, failures).wait(900)
 
 

@@ -96,6 +96,7 @@ def test_dvc_is_killed_and_started_again(clone, case):
                 wait_for(lambda: "interrupted" in text(clone), 30, lambda: text(clone))
             assert repro(clone).wait(300) == 0, text(clone)[-4000:]
             assert not number or "continuing after step" in text(clone)
+            assert not number or "stopped; a new start goes on" in text(clone)
             models.append(digest(clone / MODEL))
             assert running(clone) == ["KILLED", "FINISHED"][0 if number else 1 :]
         assert len(set(models)) == 1
