@@ -27,7 +27,11 @@ def case():
     def opened(name, tried=1):
         each = Case(name, tried)
         CASES.append(each)
-        yield each
+        try:
+            yield each
+        except pytest.skip.Exception:
+            CASES.remove(each)
+            raise
         each.survived = tried
 
     return opened

@@ -65,6 +65,16 @@ def running(clone, name="train/two-modes"):
     return [run.info.status for run in sorted(found, key=lambda run: run.info.start_time)]
 
 
+def logged(clone):
+    """Return the steps of the validations that the finished run shows."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{clone}/runs/mlflow.db")
+    (place,) = [e.experiment_id for e in client.search_experiments() if e.name == "hosm"]
+    wanted = "attributes.run_name = 'train/two-modes' and status = 'FINISHED'"
+    (run,) = client.search_runs([place], wanted)
+    history = client.get_metric_history(run.info.run_id, "validation_dsm")
+    return sorted({metric.step for metric in history} - {0})
+
+
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -99,6 +109,7 @@ def test_dvc_is_killed_and_started_again(clone, case):
             assert not number or "stopped; a new start goes on" in text(clone)
             models.append(digest(clone / MODEL))
             assert running(clone) == ["KILLED", "FINISHED"][0 if number else 1 :]
+            assert logged(clone) == list(range(200, 2001, 200))  # of both drivers
         assert len(set(models)) == 1
         each.note = "equal bit for bit"
 
