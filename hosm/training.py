@@ -15,7 +15,7 @@ therefore continues as if it had never stopped.
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,11 +204,15 @@ class _Run:
         torch.set_rng_state(state["rng"])
 
 
-def _named(names: Sequence[str], totals: Tensor) -> dict[str, float]:
-    """Return the metrics: of training, then validation, whose sums and count come first."""
-    means = [*totals[len(names) + 1 :].tolist(), *(totals[: len(names)] / totals[len(names)])]
-    labels = [f"{part}_{name}" for part in ("train", "validation") for name in names]
-    return dict(zip(labels, map(float, means), strict=True))
+def _judged(run: _Run, x: Tensor, shard: Shard, reduce: Callable[[Tensor], Tensor]) -> None:
+    """Judge a run by its validation points x and its batches since the last time."""
+    steps = (run.step - 1) % run.settings.validate_every + 1
+    judged = validate(run.averaged, x, run.settings, shard)
+    totals = reduce(torch.cat([judged, run.running / (steps * shard.workers)]))
+    size = len(run.names)
+    means = [*totals[size + 1 :].tolist(), *(totals[:size] / totals[size]).tolist()]
+    labels = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
+    run.judge(dict(zip(labels, means, strict=True)))
 
 
 def fit(
@@ -260,11 +264,7 @@ def fit(
         began = time.perf_counter() if run.step == first else began
         metrics: dict[str, float] = {}
         if run.step % settings.validate_every == 0 or run.step >= settings.max_steps:
-            count = ((run.step - 1) % settings.validate_every + 1) * shard.workers
-            judged = validate(run.averaged, validation, settings, shard)
-            totals = reduce(torch.cat([judged, run.running / count]))
-            metrics = _named(run.names, totals)
-            run.judge(metrics)
+            _judged(run, validation, shard, reduce)
             metrics = run.history[-1]
         elif not due(run.step):
             continue
