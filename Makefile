@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster test-all wheel lint types structure table1 denoisers mixing bench ui docs clean
+.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all wheel lint types structure table1 denoisers mixing bench ui docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ test-cluster: install ## tests that start Ray, MLflow and DVC
 
 test-slow: install ## tests that train for minutes
 	pytest -m slow --timeout 1800
+
+faults: install ## kill, fill and damage everything, 15 minutes on 2 cores; ends with a table
+	OMP_NUM_THREADS=1 pytest tests/faults -m faults --timeout 1800
+
+faults-quick: install ## the part of that which takes 3 minutes
+	OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" --timeout 600
 
 test-all: test test-cluster test-slow ## every test
 

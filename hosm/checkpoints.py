@@ -1,42 +1,64 @@
 """Checkpoints of a training run: written whole or not at all, verified when read.
 
-A checkpoint lies beside its checksum. It holds tensors, numbers and texts only, and is read
-without executing anything.
+A checkpoint is one file: a line with the checksum of what follows, then the state. The two cannot
+part, so no kill between two writes leaves a state with the checksum of another. It holds tensors,
+numbers and texts only, and is read without executing anything.
 """
 
 import hashlib
-import os
-import tempfile
+import io
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+from hosm.writing import write_whole
+
+__all__ = ["load_checkpoint", "packed", "save_checkpoint", "unpacked"]
 
 
-def save_checkpoint(state: dict[str, Any], path: Path) -> None:
-    """Write a training state atomically, with its checksum beside it.
+def packed(state: dict[str, Any]) -> bytes:
+    """Return a training state as bytes, its checksum first.
 
     Args:
         state: what `Progress.state()` returned.
-        path: the file; `path` + `.sha256` holds the checksum.
+    """
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    body = buffer.getvalue()
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def unpacked(data: bytes, name: str) -> dict[str, Any]:
+    """Return the state that `packed` made bytes of; nothing in them is executed.
+
+    Args:
+        data: the bytes.
+        name: where they come from, for the message.
+
+    Returns:
+        The state, its tensors on the CPU.
+
+    Raises:
+        ValueError: they are cut short or altered.
+    """
+    expected, _, body = data.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != expected:
+        raise ValueError(f"checkpoint {name} is damaged: its checksum does not match")
+    return torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+
+
+def save_checkpoint(state: dict[str, Any], path: Path) -> None:
+    """Write a training state atomically, with its checksum.
+
+    Args:
+        state: what `Progress.state()` returned.
+        path: the file.
 
     Raises:
         OSError: the folder cannot be written to; an earlier file then stays as it is.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            torch.save(state, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        digest = hashlib.sha256(Path(temporary).read_bytes()).hexdigest()
-        path.with_name(path.name + ".sha256").write_text(digest + "\n")
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    write_whole(packed(state), path)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -49,10 +71,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         The state, its tensors on the CPU.
 
     Raises:
-        FileNotFoundError: the file or its checksum is missing.
-        ValueError: the checksum does not match.
+        FileNotFoundError: the file is missing.
+        ValueError: the file is cut short or altered.
     """
-    expected = path.with_name(path.name + ".sha256").read_text().strip()
-    if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise ValueError(f"checkpoint {path} is damaged: its checksum does not match")
-    return torch.load(path, map_location="cpu", weights_only=True)
+    return unpacked(path.read_bytes(), str(path))

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from hosm import noise
 from hosm.batches import Batch, Points, Shard, batches, keyed_batch
-from hosm.objectives import Target, Terms, dsm, joint_terms
+from hosm.joint import JointObjective
 from hosm.settings import Settings
 
 __all__ = [
+    "Diverged",
     "JointObjective",
     "Progress",
     "Settings",
@@ -38,65 +38,22 @@ __all__ = [
 ]
 
 STATEFUL = ("objective", "averaged", "optimizer", "scheduler")
-PLAIN = ("step", "stale", "finished", "best", "history")
+PLAIN = ("step", "stale", "finished", "best", "history", "running")
 VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
 
 
-class JointObjective(nn.Module):
-    """The model and its loss in one forward pass, so that DDP can wrap both.
+class Diverged(FloatingPointError):
+    """A loss is not finite any more; `last` holds the metrics of the last validation before."""
 
-    An objective names its terms, and the weights of their sum, which is minimised; early
-    stopping watches the first of them. `model` is what is trained.
-
-    Raises:
-        ValueError: the model has another sigma than the settings.
-    """
-
-    model: Any
-    names = ("dsm", "second")
-
-    def __init__(self, model: nn.Module, settings: Settings) -> None:
-        super().__init__()
-        own = getattr(model, "sigma", settings.sigma)
-        if own != settings.sigma:
-            raise ValueError(f"the settings have sigma {settings.sigma} and the model has {own}")
-        self.model, self.settings = model, settings
-        self.weights = (settings.gamma, 1.0)
-
-    def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:
-        """Return the terms, shape (2,), of a batch (see `hosm.batches.Batch`)."""
-        s = self.settings
-        sigma = noise.noise_scales(t, s.sigma) if isinstance(s.sigma, tuple) else s.sigma
-        count = 0 if s.target == "dsm" else math.ceil(s.second_order_share * len(x))
-        first, second = x.new_zeros(()), x.new_zeros(())
-        if count:
-            part = slice(None, count)
-            first, second = self._joint(x[part], _take(sigma, part), z[part], v[part])
-        if count < len(x):
-            part = slice(count, None)
-            scales = (_take(sigma, part), s.variance_reduction)
-            other = dsm(self.model.score, x[part], *scales, z=z[part])
-            first = (first * count + other * (len(x) - count)) / len(x)
-        return torch.stack([first, second])
-
-    def _joint(self, x: Tensor, sigma: float | Tensor, z: Tensor, v: Tensor) -> Terms:
-        s = self.settings
-        target: Target = s.target  # type: ignore[assignment]
-        options = (sigma, target, s.variance_reduction, s.diagonal)
-        return joint_terms(self.model, x, *options, z=z, v=v)
-
-
-def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
-    """Return the noise scales of a part of the batch."""
-    return sigma[part] if isinstance(sigma, Tensor) else sigma
+    last: dict[str, float]
 
 
 @dataclass
 class Progress:
-    """What `fit` reports at each validation.
+    """What `fit` reports.
 
-    `metrics` are means over all workers; `state` returns everything that a resumed run needs,
-    `weights` the averaged weights as they are now.
+    `metrics` are means over all workers, and empty between validations; `state` returns
+    everything that a resumed run needs, `weights` the averaged weights as they are now.
     """
 
     step: int
@@ -167,7 +124,10 @@ def _decayed_and_spared(module: nn.Module, weight_decay: float) -> list[dict[str
 
 
 class _Run:
-    """The mutable state of one run: weights, average, optimiser, schedule, best so far."""
+    """The mutable state of one run: weights, average, optimiser, schedule, best so far.
+
+    `running` sums the terms of this worker's batches since the last validation.
+    """
 
     def __init__(
         self, objective: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
@@ -188,6 +148,7 @@ class _Run:
         self.step, self.stale, self.finished = 0, 0, False
         self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}
         self.history: list[dict[str, float]] = []
+        self.running = torch.zeros(len(self.names), dtype=torch.float64)
 
     def averaged_weights(self) -> dict[str, Tensor]:
         """Return a copy of the averaged weights of the model."""
@@ -195,8 +156,8 @@ class _Run:
         state = averaged.model.state_dict()
         return {name: value.detach().clone() for name, value in state.items()}
 
-    def update(self, batch: Batch) -> Tensor:
-        """Take one optimiser step; return the terms."""
+    def update(self, batch: Batch) -> None:
+        """Take one optimiser step."""
         terms = self.wrapped(*batch)
         self.optimizer.zero_grad(set_to_none=True)
         sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
@@ -206,16 +167,19 @@ class _Run:
         self.scheduler.step()
         self.averaged.update_parameters(self.objective)
         self.step += 1
-        return terms
+        self.running = self.running.to(terms.device) + terms.detach()
 
     def judge(self, metrics: dict[str, float]) -> None:
         """Keep the averaged weights if they are the best so far; decide whether to stop.
 
         Raises:
-            FloatingPointError: the validation loss is not finite.
+            Diverged: a loss is not finite.
         """
+        self.running = torch.zeros_like(self.running)
         if not all(map(math.isfinite, metrics.values())):
-            raise FloatingPointError(f"training diverged at step {self.step}: {metrics}")
+            error = Diverged(f"training diverged at step {self.step}: {metrics}")
+            error.last = self.history[-1] if self.history else {}
+            raise error
         self.history.append({"step": self.step, **metrics})
         patience, watched = self.settings.patience, f"validation_{self.names[0]}"
         better = metrics[watched] < self.best["metrics"].get(watched, math.inf)
@@ -240,6 +204,17 @@ class _Run:
         torch.set_rng_state(state["rng"])
 
 
+def _judged(run: _Run, x: Tensor, shard: Shard, reduce: Callable[[Tensor], Tensor]) -> None:
+    """Judge a run by its validation points x and its batches since the last time."""
+    steps = (run.step - 1) % run.settings.validate_every + 1
+    judged = validate(run.averaged, x, run.settings, shard)
+    totals = reduce(torch.cat([judged, run.running / (steps * shard.workers)]))
+    size = len(run.names)
+    means = [*totals[size + 1 :].tolist(), *(totals[:size] / totals[size]).tolist()]
+    labels = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
+    run.judge(dict(zip(labels, means, strict=True)))
+
+
 def fit(
     model: nn.Module,
     settings: Settings,
@@ -251,6 +226,7 @@ def fit(
     wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
     reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
     report: Callable[[Progress], None] = lambda progress: None,
+    due: Callable[[int], bool] = lambda step: False,
     state: dict[str, Any] | None = None,
 ) -> TrainingResult:
     """Train a score model; its own weights change, the averaged ones are returned.
@@ -264,12 +240,13 @@ def fit(
         objective: makes the module of the loss from the model and the settings.
         wrap: makes the module that averages gradients over workers.
         reduce: sums a vector over workers.
-        report: called at each validation.
+        report: called at each validation, and at steps that are due.
+        due: whether to report a step between validations; of one mind on all workers.
         state: of an interrupted run, to continue it.
 
     Raises:
         ValueError: data that are empty or not finite, or a batch that does not fit them.
-        FloatingPointError: the validation loss is not finite.
+        Diverged: a loss is not finite.
     """
     shard = shard or Shard()
     if len(validation) < shard.workers or not torch.isfinite(validation).all():
@@ -280,21 +257,20 @@ def fit(
     run = _Run(objective(model, settings), settings, wrap)
     if state is not None:
         run.resume(state)
-    running = torch.zeros(len(run.names), dtype=torch.float64, device=validation.device)
     keys = (settings.batch_size, settings.seed, shard, run.step, settings.orthogonal_noise)
     source, first, began = batches(points, *keys), run.step + 1, math.nan
     while not run.finished:
-        running += run.update(next(source)).detach()
+        run.update(next(source))
         began = time.perf_counter() if run.step == first else began
-        if run.step % settings.validate_every and run.step < settings.max_steps:
+        metrics: dict[str, float] = {}
+        if run.step % settings.validate_every == 0 or run.step >= settings.max_steps:
+            _judged(run, validation, shard, reduce)
+            metrics = run.history[-1]
+        elif not due(run.step):
             continue
-        totals = reduce(validate(run.averaged, validation, settings, shard))
-        count = (run.step - 1) % settings.validate_every + 1
-        names = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
-        values = [*(running / count).tolist(), *(totals[:-1] / totals[-1]).tolist()]
-        run.judge(dict(zip(names, values, strict=True)))
-        report(Progress(run.step, run.history[-1], run.state, run.averaged_weights))
-        running.zero_()
+        else:  # each worker goes on from the mean, which is what the state of one can hold
+            run.running = reduce(run.running) / shard.workers
+        report(Progress(run.step, metrics, run.state, run.averaged_weights))
     pace = (time.perf_counter() - began) / max(run.step - first, 1)
     reached = (run.best["weights"], run.step, run.best["step"], run.best["metrics"])
     return TrainingResult(*reached, run.history, pace)

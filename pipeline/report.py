@@ -5,6 +5,7 @@ import sys
 from hosm.experiment import figures, page, tables
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage
+from hosm.writing import write_whole
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
@@ -22,7 +23,7 @@ def report() -> None:
         text = tables.replace_between_markers(
             readme.read_text(encoding="utf-8"), BEGIN, END, block
         )
-        readme.write_text(text, encoding="utf-8")
+        write_whole(text.encode(), readme)
         run.log_artifact(reports / "tables", "tables")
         run.log_artifact(reports / "figures", "figures")
         run.log_artifact(reports / "index.html")

@@ -9,7 +9,7 @@ from hosm.experiment.stage import open_stage, storage_path, write_csv
 
 
 def sweep() -> None:
-    """Write data/results/sweep: a row for each estimate in trials.csv, errors in curves.csv."""
+    """Write data/results/sweep: trials.csv, a row for each estimate; curves.csv; diverged.csv."""
     with open_stage("sweep") as (params, run, tracker):
         names = params.sweep.datasets
         data = {name: datasets.load(PROJECT / "data" / "prepared" / name) for name in names}
@@ -31,13 +31,13 @@ def sweep() -> None:
         def tell(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
             name = "-".join(str(value) for value in cell.values())
             numbers = {each: metrics[each] for each in search.MEASURED if each in metrics}
-            tags = {"stage": "trial"}
+            tags = {"stage": "trial", "diverged": metrics.get("diverged")}
             tracker.finished_child(run, name, cell, numbers, tags, status, f"{key}/{name}")
 
         with cluster.connect(params.cluster, echo=False):
             tables = search.run_sweep(inputs, key, tell)
-        for table, file in zip(tables, ("trials.csv", "curves.csv"), strict=True):
-            path = PROJECT / "data" / "results" / "sweep" / file
+        for table, name in zip(tables, ("trials", "curves", "diverged"), strict=True):
+            path = PROJECT / "data" / "results" / "sweep" / f"{name}.csv"
             write_csv(table, path)
             run.log_artifact(path)
 

@@ -17,6 +17,7 @@ from hosm.experiment.params import Backbone, ClusterParams, ModelParams, Scaling
 from hosm.experiment.process import StageError
 from hosm.experiment.spread import spread
 from hosm.experiment.tasks import TrainingTask, train_here
+from hosm.training import Diverged
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +52,8 @@ def params(workers=1, **changes):
         "local_cpus": 2,
         "object_store_mb": 200,
         "max_failures": 0,
+        "checkpoint_every": 0,
+        "checkpoints_kept": 2,
     }
     return ClusterParams(**{**base, **changes})
 
@@ -77,6 +80,16 @@ def test_two_workers_equal_one_at_equal_global_batch(local_cluster, tmp_path, ch
     for ours, reference in zip(two.history, one.history, strict=True):
         assert ours["validation_dsm"] == pytest.approx(reference["validation_dsm"], rel=1e-4)
         assert ours["validation_second"] == pytest.approx(reference["validation_second"], rel=1e-3)
+
+
+def test_each_of_200_losses_is_that_of_one_worker(local_cluster, tmp_path):
+    """Shuffles, noise and shards are keyed by (seed, epoch, sample), so only rounding differs."""
+    steps = {"max_steps": 200, "validate_every": 1, "rank": 1}
+    one = train_here(task(**steps))
+    two = cluster.train_on_cluster(task(**steps), params(2), str(tmp_path))
+    assert len(one.history) == 200
+    for ours, reference in zip(two.history, one.history, strict=True):
+        assert ours == pytest.approx(reference, rel=1e-5)
 
 
 def test_a_finished_run_of_the_same_name_is_not_trained_again(local_cluster, tmp_path):
@@ -108,11 +121,12 @@ def test_a_call_that_fails_is_named(local_cluster):
 
 
 def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):
+    wild, began = task(learning_rate=1e30, target="moment"), time.monotonic()
     with pytest.raises(StageError, match="training of ring6 failed: .*diverged") as caught:
-        cluster.train_on_cluster(
-            task(learning_rate=1e30, target="moment"), params(), str(tmp_path)
-        )
+        cluster.train_on_cluster(wild, params(max_failures=20), str(tmp_path))
     assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, Diverged) and caught.value.last == {}
+    assert time.monotonic() - began < 60  # what diverges would diverge again: no restarts
 
 
 def free_port():

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path.stem for path in (ROOT / "hosm").glob("*.py") if path.stem != "__init__")
 PLUMBING = {  # no mathematics, hence no source
     *("arrays", "batches", "checkpoints", "checks", "conventions", "settings", "stored"),
-    *("cli", "commands", "files"),
+    *("cli", "commands", "files", "writing"),
 }
 REFERS = re.compile(r"as (in|for) `|Arguments (and errors )?as|see `")
 

@@ -108,6 +108,8 @@ def setter(*keys, value):
         (setter("sweep", "sigmas", value=[-0.1]), "sigma.* = -0.1"),
         (setter("sweep", "datasets", value=["gausian100"]), "'gausian100'; legal: .*gaussian100"),
         (setter("cluster", "workers", value=64), "64 workers need 128 CPUs, but local_cpus is 2"),
+        (setter("cluster", "checkpoint_every", value=-1), "cluster.checkpoint_every = -1: .*0"),
+        (setter("cluster", "checkpoints_kept", value=1), "cluster.checkpoints_kept = 1: .*2"),
         (setter("speed", "repeats", value=0), "speed.repeats = 0"),
         (setter("speed", "images", value=[[1, 30]]), r"\[1, 30\].*divisible by 4"),
         (setter("speed", "image_ranks", value=[5000]), "up to 5000.*ranks up to 784"),

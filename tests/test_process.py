@@ -1,8 +1,12 @@
 """The frame of a stage: one line for a user's error, exit statuses, interruption."""
 
+import logging
+import subprocess
+import sys
+
 import pytest
 
-from hosm.experiment.process import StageError, main
+from hosm.experiment.process import StageError, has_ended, identity, main, silenced
 from hosm.experiment.stage import write_csv, write_json
 
 
@@ -38,6 +42,23 @@ def test_wrong_arguments_are_an_error():
 
     with pytest.raises(SystemExit, match="stage takes other arguments"):
         main(stage)
+
+
+def test_a_process_is_known_by_host_number_and_start():
+    host, number, started = identity().rsplit(" ", 2)
+    assert not has_ended(identity())
+    assert has_ended(f"{host} {number} {float(started) - 1}")  # another had the number before
+    assert not has_ended(f"elsewhere {number} {float(started) - 1}")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert has_ended(f"{host} {ended.pid} {started}")
+
+
+def test_loggers_are_silenced_and_speak_again(caplog):
+    with silenced("a", "b"):
+        logging.getLogger("a").error("unheard")
+    logging.getLogger("a").error("heard")
+    assert caplog.messages == ["heard"]
 
 
 def test_a_failed_write_leaves_the_earlier_file(tmp_path):

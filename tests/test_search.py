@@ -59,6 +59,14 @@ def children(project):
     }
 
 
+def statuses(project):
+    """Those of the sweep's own runs."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{project}/runs/mlflow.db")
+    (experiment,) = [e for e in client.search_experiments() if e.name != "Default"]
+    found = client.search_runs([experiment.experiment_id], "attributes.run_name = 'sweep'")
+    return [each.info.status for each in found]
+
+
 def test_a_killed_sweep_goes_on_where_it_was_and_shows_each_trial_once(project):
     stage, log = run(project, "pipeline.sweep"), project / "stage.log"
     deadline = time.monotonic() + 200
@@ -78,5 +86,40 @@ def test_a_killed_sweep_goes_on_where_it_was_and_shows_each_trial_once(project):
         assert after[name][0] == start and after[name][1] != parent
     text = log.read_text()
     assert "continuing the sweep" in text
+    assert sorted(statuses(project)) == ["FINISHED", "KILLED"]
     trials = pd.read_csv(project / "data" / "results" / "sweep" / "trials.csv")
     assert len(trials) == 15 and trials["s2_error"].notna().sum() == 12
+
+
+def test_what_diverges_costs_its_own_rows_and_what_crashes_fails_the_sweep(project):
+    """A head's learning rate is absurd; then an s1's too; then every fit's."""
+
+    def sweep(**changes):
+        settings = yaml.safe_load((project / "params.yaml").read_text())
+        settings["sweep"]["gaussian2"] = changes
+        settings["sweep"] |= {"seeds": [0], "ranks": [1]}
+        settings["sweep"]["common"] |= {"max_steps": 30, "validate_every": 10}
+        (project / "params.yaml").write_text(yaml.safe_dump(settings))
+        return run(project, "pipeline.sweep").wait(200)
+
+    def table(name):
+        return pd.read_csv(project / "data" / "results" / "sweep" / f"{name}.csv")
+
+    log, wild = project / "stage.log", {"learning_rate": 1e30}
+    assert sweep(residual=wild) == 0, log.read_text()[-3000:]
+    assert list(table("trials")["target"]) == ["dsm-vr", "jacobian"]
+    (lost,) = table("diverged").to_dict("records")
+    assert lost["target"] == "residual" and "diverged at step" in lost["diverged"]
+    assert "residual r1 diverged" in log.read_text()
+    client = MlflowClient(tracking_uri=f"sqlite:///{project}/runs/mlflow.db")
+    (experiment,) = [e for e in client.search_experiments() if e.name != "Default"]
+    (child,) = client.search_runs(
+        [experiment.experiment_id], "tags.stage = 'trial' and status = 'FAILED'"
+    )
+    assert child.data.params["target"] == "residual" and "diverged" in child.data.tags
+
+    assert sweep(first=wild, dsm={"learning_rate": 1e-3}) == 0, log.read_text()[-3000:]
+    assert list(table("trials")["target"]) == ["dsm"]
+    assert list(table("diverged")["target"]) == ["dsm-vr", "jacobian", "residual"]
+    assert sweep(first=wild) == 1
+    assert "every fit of the sweep diverged; the first: training diverged" in log.read_text()

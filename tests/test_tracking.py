@@ -164,6 +164,38 @@ def test_a_search_started_again_shows_each_finished_trial_once(store):
     assert len(client.search_runs([store.experiment_id], "tags.key = 's/a'")) == 1
 
 
+def test_a_trial_that_failed_alike_is_shown_once(store):
+    for _ in range(2):
+        with store.run("sweep") as parent:
+            trial = ("t", {}, {"loss": 1.0}, {}, "FAILED", "s/t")
+            child = store.finished_child(parent, *trial)
+    client = MlflowClient(tracking_uri=store.uri)
+    (found,) = client.search_runs([store.experiment_id], "tags.key = 's/t'")
+    assert found.info.run_id == child and found.info.status == "FAILED"
+    assert found.data.tags["mlflow.parentRunId"] == parent.run_id
+
+
+def test_runs_whose_process_was_killed_are_closed(store, warnings):
+    script = """
+import os, sys
+from pathlib import Path
+from hosm.experiment.tracking import open_tracker
+with open_tracker(None, "study", Path(sys.argv[1])).run("left") as run:
+    print(run.run_id, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+    root = Path(store.uri.removeprefix("sqlite:///")).parents[1]
+    left = python(script, root).communicate()[0].strip()
+    with store.run("left") as mine:
+        assert stored(store, left).info.status == stored(store, mine).info.status == "RUNNING"
+        store.close_abandoned("other")
+        assert stored(store, left).info.status == "RUNNING"
+        store.close_abandoned("left")
+        assert stored(store, left).info.status == "KILLED"
+        assert stored(store, mine).info.status == "RUNNING"
+    assert not warnings()
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [(ZeroDivisionError, "FAILED"), (OSError, "FAILED"), (KeyboardInterrupt, "KILLED")],

@@ -10,7 +10,7 @@ from hosm.batches import Shard, batches
 from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.networks import MLP, ConditionalMLP
 from hosm.scores import ScoreModel
-from hosm.training import Settings, TrainingResult, fit
+from hosm.training import Diverged, Settings, TrainingResult, fit
 
 DATA = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
 VALIDATION = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
@@ -99,6 +99,33 @@ def test_resumed_run_ends_bit_for_bit_like_the_uninterrupted_one(tmp_path):
         assert torch.equal(again.weights[name], value)
 
 
+@pytest.mark.parametrize("step", [1, 7, 20, 33, 39])
+def test_a_run_resumed_between_validations_ends_bit_for_bit_alike(step):
+    whole, reports = run(), []
+
+    def report(progress):
+        reports.append((progress.step, progress.metrics, progress.state()))
+
+    run(report=report, due=lambda now: now == step)
+    between = [now for now, metrics, _ in reports if not metrics]
+    assert between == ([step] if step % 10 else [])
+    (state,) = [state for now, _, state in reports if now == step]
+    torch.manual_seed(99)
+    again = run(model(), state=state)
+    assert again.history == whole.history  # the means of the training losses among it
+    for name, value in whole.weights.items():
+        assert torch.equal(again.weights[name], value)
+
+
+def test_metrics_of_training_are_means_over_all_workers():
+    """As if the first of two workers were told the sums of the second: twice its own."""
+    alone = run(settings=settings(max_steps=10), shard=Shard(0, 2)).metrics
+    doubled = run(settings=settings(max_steps=10), shard=Shard(0, 2), reduce=lambda sums: 2 * sums)
+    for name, value in doubled.metrics.items():
+        expected = value / 2 if name.startswith("train") else value
+        assert alone[name] == pytest.approx(expected)
+
+
 def test_the_pace_is_that_of_the_steps_taken(monkeypatch):
     clock = iter((10.0, 29.0))  # after the first of 20 steps, and at the end
     monkeypatch.setattr(training.time, "perf_counter", lambda: next(clock))
@@ -182,8 +209,22 @@ def test_validation_is_the_mean_over_points_however_they_are_split():
 
 
 def test_divergence_is_an_error_not_a_result():
-    with pytest.raises(FloatingPointError, match="diverged at step"):
+    with pytest.raises(Diverged, match="diverged at step 10") as caught:
         run(settings=settings(learning_rate=1e30, target="moment"))
+    assert caught.value.last == {} and isinstance(caught.value, FloatingPointError)
+
+
+def test_divergence_tells_the_last_metrics_that_were_finite():
+    calls = []
+
+    class Breaking(training.JointObjective):
+        def forward(self, *batch):
+            calls.append(len(calls))
+            return super().forward(*batch) * (math.nan if len(calls) > 27 else 1.0)
+
+    with pytest.raises(Diverged, match="diverged at step 30") as caught:
+        run(objective=Breaking)  # after 20 steps and two validations of three blocks each
+    assert caught.value.last == run().history[1]
 
 
 def test_weight_decay_shrinks_all_weights_but_a_linear_skip():
@@ -237,14 +278,21 @@ def test_no_average_is_the_last_step():
     assert torch.equal(averaged[0], torch.ones(2))
 
 
-def test_torn_checkpoint_is_refused(tmp_path):
+@pytest.mark.parametrize("part", [0, 1, 65, 700, -7])
+def test_damaged_checkpoint_is_refused(tmp_path, part):
     path = tmp_path / "state.pt"
-    save_checkpoint({"step": 1}, path)
+    save_checkpoint({"step": 1, "weights": torch.ones(300)}, path)
     assert load_checkpoint(path)["step"] == 1
-    path.write_bytes(path.read_bytes()[:-7])
-    with pytest.raises(ValueError, match="damaged"):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:part])
+    with pytest.raises(ValueError, match="state.pt is damaged"):
         load_checkpoint(path)
-    assert [p.name for p in tmp_path.iterdir() if p.suffix == ".tmp"] == []
+    flipped = bytearray(whole)
+    flipped[part] ^= 16
+    path.write_bytes(flipped)
+    with pytest.raises(ValueError, match="state.pt is damaged"):
+        load_checkpoint(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["state.pt"]
 
 
 @pytest.mark.parametrize(

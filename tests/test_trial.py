@@ -12,7 +12,7 @@ from hosm.experiment.accuracy import autodiff_error, s2_error
 from hosm.experiment.params import ClusterParams, SettingsError, SweepParams
 from hosm.experiment.search import run_sweep
 from hosm.experiment.tasks import train_here
-from hosm.experiment.trial import SweepInputs, run_trial, task_of
+from hosm.experiment.trial import DIVERGED, SweepInputs, run_trial, task_of
 
 ERRORS = ("s1_error", "autodiff_error", "s2_error", "validation_dsm", "validation_second")
 
@@ -56,6 +56,8 @@ def inputs(**changes):
         local_cpus=2,
         object_store_mb=100,
         max_failures=0,
+        checkpoint_every=0,
+        checkpoints_kept=2,
     )
     every = {"gaussian2": {**arrays, "std": data.card["std"]}}
     return SweepInputs(every, sweep(**changes), cluster, "/nowhere")
@@ -109,9 +111,16 @@ def test_errors_are_those_of_the_trained_models():
         assert end["error"] == pytest.approx(row.get("s2_error", row["autodiff_error"]))
 
 
+@pytest.mark.parametrize("every", [7, 10])
 @pytest.mark.parametrize("place", [0, 1, 2, 4, 6])
-def test_an_interrupted_trial_ends_like_one_that_was_not(place):
+def test_an_interrupted_trial_ends_like_one_that_was_not(place, every):
+    """Whether it was at a validation or between two, every 7th step."""
     given, trained = inputs(), []
+
+    def train(task, report, state):
+        due = lambda step: step % every == 0  # noqa: E731
+        return train_here(task, report=report, due=due, state=state)
+
     cell = given.sweep.grid()[0]
     states = []
     whole = run_trial(given, cell, train, lambda state: states.append(copy.deepcopy(state)))
@@ -125,6 +134,32 @@ def test_an_interrupted_trial_ends_like_one_that_was_not(place):
     for one, other in zip(whole, again, strict=True):
         assert timeless(one) == timeless(other)
     assert not set(trained) & finished
+
+
+def test_a_fit_that_diverges_leaves_the_others_and_is_not_tried_again():
+    wild = {"learning_rate": 1e30}
+    model = inputs().sweep.models["gaussian2"]
+    given = inputs(models={"gaussian2": {**model, "moment": wild}})
+    cell, states, trained = given.sweep.grid()[0], [], []
+    whole, plain = run_trial(given, cell, train, states.append), run_trial(inputs(), cell, train)
+    rows, curves = whole
+    lost = [row for row in rows if DIVERGED in row]
+    assert [(row["target"], row["rank"]) for row in lost] == [("moment", 1), ("moment", 2)]
+    assert all("diverged at step 10" in row[DIVERGED] and "s2_error" not in row for row in lost)
+    assert [{key: row[key] for key in cell} for row in rows] == given.sweep.estimates(cell)
+    kept = [row for row in plain[0] if row["target"] != "moment"]
+    assert timeless([row for row in rows if DIVERGED not in row]) == timeless(kept)
+    assert {point["target"] for point in curves} == {"dsm-vr", "jacobian"}
+    again = run_trial(given, cell, lambda task, *_: trained.append(task), state=states[-1])
+    assert timeless(again[0]) == timeless(rows) and not trained
+
+
+def test_heads_of_an_s1_that_diverges_are_lost_with_it():
+    model = inputs().sweep.models["gaussian2"]
+    given = inputs(models={"gaussian2": {**model, "first": {"learning_rate": 1e30}}})
+    rows, curves = run_trial(given, given.sweep.grid()[0], train)
+    assert [row[DIVERGED] == "its s1 diverged" for row in rows] == [False] + 4 * [True]
+    assert not curves
 
 
 def test_heads_as_wide_as_the_score_begin_as_its_hidden_layers():

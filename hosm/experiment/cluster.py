@@ -1,22 +1,20 @@
-"""Ray Train around `training.fit`; the only importer of ray.train.
+"""Ray Train around `training.fit`, as the driver sees it; `worker` is what each worker does.
 
-The plain loop meets Ray at three points: `wrap` is DistributedDataParallel, `shard` is the
-worker's rank, `report` hands metrics and a checkpoint to Ray. One worker takes the same path as
-many. Data travel by reference through Ray's object store, so no worker needs the driver's disk.
+One worker takes the same path as many. Data travel by reference through Ray's object store, so no
+worker needs the driver's disk.
 """
 
 import hashlib
 import json
-import logging
 import os
 import signal
 import statistics
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -24,27 +22,23 @@ import ray.train
 import torch
 import torch.distributed
 from ray.train import (
-    Checkpoint,
-    CheckpointConfig,
     FailureConfig,
     LoggingConfig,
     RunConfig,
     ScalingConfig,
 )
 from ray.train.torch import TorchConfig, TorchTrainer
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from hosm import __version__
-from hosm.batches import Shard
-from hosm.checkpoints import load_checkpoint, save_checkpoint
 from hosm.experiment.params import ClusterParams
-from hosm.experiment.process import StageError, keep_freed_memory
-from hosm.experiment.tasks import TrainingTask, train_here
-from hosm.experiment.tracking import RunLogger
-from hosm.training import Progress, TrainingResult
+from hosm.experiment.process import StageError
+from hosm.experiment.states import States
+from hosm.experiment.tasks import TrainingTask
+from hosm.experiment.worker import work
+from hosm.training import Diverged, TrainingResult
 
 __all__ = [
+    "DivergedRun",
     "connect",
     "key_of",
     "last_line",
@@ -52,6 +46,7 @@ __all__ = [
     "train_on_cluster",
 ]
 
+PATIENCE = 10  # seconds that a run which is stopped has to write its state
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",
@@ -61,6 +56,10 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "PYTHONWARNINGS": "ignore::FutureWarning",
 }
+
+
+class DivergedRun(StageError, Diverged):
+    """A run on the cluster diverged."""
 
 
 def last_line(error: BaseException | None) -> str:
@@ -120,76 +119,6 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         ray.shutdown()
 
 
-def _sum_over_workers(totals: Tensor) -> Tensor:
-    """Add a vector over the workers; one worker has nothing to add."""
-    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
-        torch.distributed.all_reduce(totals)
-    return totals
-
-
-def _wrap(device: torch.device, workers: int) -> Callable[[nn.Module], nn.Module]:
-    """Return what averages gradients over workers: DDP, with more than one."""
-    if workers == 1:
-        return lambda module: module
-    devices = [device] if device.type == "cuda" else None
-    return lambda module: DistributedDataParallel(module, device_ids=devices)
-
-
-def _reporter(rank: int, logger: RunLogger, total: int) -> Callable[[Progress], None]:
-    """Return what hands progress to Ray; rank 0 also prints, logs and checkpoints."""
-
-    def report(progress: Progress) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            checkpoint = None
-            if rank == 0:
-                save_checkpoint(progress.state(), Path(folder) / "state.pt")
-                checkpoint = Checkpoint.from_directory(folder)
-                shown = "  ".join(
-                    f"{k} {v:.4f}" for k, v in progress.metrics.items() if k != "step"
-                )
-                print(f"step {progress.step}/{total}  {shown}", flush=True)
-                logger.log_metrics(progress.metrics, step=progress.step)
-            ray.train.report({**progress.metrics}, checkpoint=checkpoint)
-
-    return report
-
-
-def _hush(package: str) -> None:
-    """Silence the loggers of a package up to warnings: Ray announces each checkpoint twice."""
-    path = package.replace(".", os.sep)  # some of its loggers are named after their file
-    for name in [package, *logging.root.manager.loggerDict]:
-        if name.startswith(package) or path in name:
-            logging.getLogger(name).setLevel(logging.WARNING)
-
-
-def _worker(config: dict[str, Any]) -> dict[str, Any] | None:
-    """Run one Ray Train worker; rank 0 returns the result."""
-    task: TrainingTask = config["task"]
-    train, validation = ray.get([config["train"], config["validation"]])
-    context, device = ray.train.get_context(), ray.train.torch.get_device()
-    _hush("ray.train")
-    rank, workers = context.get_world_rank(), context.get_world_size()
-    torch.set_num_threads(config["threads"])
-    keep_freed_memory()
-    latest, state = ray.train.get_checkpoint(), None
-    if latest is not None:
-        with latest.as_directory() as folder:
-            state = load_checkpoint(Path(folder) / "state.pt")
-    logger = RunLogger(*config["tracking"])
-    task = replace(task, train=train, validation=validation)
-    result = train_here(
-        task,
-        device=device,
-        shard=Shard(rank, workers),
-        wrap=_wrap(device, workers),
-        reduce=_sum_over_workers,
-        report=_reporter(rank, logger, task.spec.max_steps),
-        state=state,
-    )
-    weights = {name: value.cpu().numpy() for name, value in result.weights.items()}
-    return {**asdict(result), "weights": weights} if rank == 0 else None
-
-
 def _fit(
     function: Callable[[dict[str, Any]], Any],
     config: dict[str, Any],
@@ -216,15 +145,32 @@ def _fit(
                 max_failures=params.max_failures,
                 controller_failure_limit=1,  # type: ignore[call-arg]
             ),
-            checkpoint_config=CheckpointConfig(num_to_keep=2),
             logging_config=LoggingConfig(log_level="WARNING"),
             callbacks=callbacks,
         ),
     )
     try:
-        return trainer.fit().return_value  # type: ignore[attr-defined]
+        return _aside(trainer.fit).return_value
     except ray.train.TrainingFailedError as error:
         raise StageError(f"training of {what} failed: {last_line(error)}") from error
+
+
+def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Return function(), called in a thread of its own.
+
+    In the main thread Ray would take Ctrl-C over, end the workers at once and exit as if all were
+    well.
+    """
+    outcome: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            outcome.set_result(function())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return outcome.result()
 
 
 def _all_reduce_seconds(config: dict[str, Any]) -> list[float]:
@@ -277,6 +223,7 @@ def train_on_cluster(
         callbacks: Ray Train callbacks.
 
     Raises:
+        DivergedRun: a loss is not finite.
         StageError: training failed.
     """
     train, validation = ray.put(task.train), ray.put(task.validation)
@@ -284,13 +231,27 @@ def train_on_cluster(
     digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
     parts = (__version__, task.spec.model_dump(), task.ranks, params.workers, digest)
     name = f"{task.name}-{key_of(*parts)}"
+    states = States(f"{storage}/{name}/states", params.checkpoints_kept)
+    states.answer()  # nobody waits for a state that an earlier driver asked for
     config = {
         "task": replace(task, train=None, validation=None),
         "train": train,
         "validation": validation,
         "threads": params.cpus_per_worker,
+        "states": states.place,
+        "checkpoints_kept": params.checkpoints_kept,
+        "checkpoint_every": params.checkpoint_every,
         "tracking": tracking,
     }
-    answer = dict(_fit(_worker, config, params, storage, name, task.name, callbacks))
+    try:
+        answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
+    except KeyboardInterrupt:
+        if params.workers == 1 and states.ask(PATIENCE):
+            print("stopped; a new start goes on from this very step", flush=True)
+        raise
+    if "diverged" in answer:
+        error = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
+        error.last = answer["last"]
+        raise error
     weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
     return TrainingResult(weights, **answer)

@@ -21,6 +21,7 @@ from hosm.experiment.provenance import facts
 from hosm.experiment.replication import ERRATA, Replicated, replication
 from hosm.experiment.results import WHOLE, Denoiser, Diversity, Results
 from hosm.experiment.tables import display_tables
+from hosm.writing import write_whole
 
 __all__ = ["facts", "page_context", "render_page", "write"]
 
@@ -187,6 +188,5 @@ def write(results: Results, figures: dict[str, Path], facts: dict[str, Any], pat
         facts: as `facts` returns them.
         path: the file; its folder is made if it is missing.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = render_page(page_context(results, figures, facts))
-    path.write_text(text.rstrip() + "\n", encoding="utf-8")
+    write_whole((text.rstrip() + "\n").encode(), path)

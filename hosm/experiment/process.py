@@ -2,13 +2,27 @@
 
 import ctypes
 import inspect
+import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PROJECT", "StageError", "die_with_parent", "keep_freed_memory", "main"]
+import psutil
+
+__all__ = [
+    "PROJECT",
+    "StageError",
+    "die_with_parent",
+    "has_ended",
+    "identity",
+    "keep_freed_memory",
+    "main",
+    "silenced",
+]
 
 PROJECT = Path(os.environ.get("HOSM_PROJECT") or Path.cwd()).resolve()
 _PR_SET_PDEATHSIG = 1
@@ -49,6 +63,44 @@ def keep_freed_memory(keep: bool = True) -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, -1 if keep else _DEFAULT_TRIM)  # -1: never
         if not keep:
             libc.malloc_trim(0)
+
+
+def identity() -> str:
+    """Return what this process is known by: its host, its number and when it started."""
+    return f"{socket.gethostname()} {os.getpid()} {psutil.Process().create_time()}"
+
+
+def has_ended(known: str) -> bool:
+    """Whether a process of this host has ended; of another host's nothing is known, hence no.
+
+    Args:
+        known: as returned by `identity`.
+    """
+    host, number, started = known.rsplit(" ", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        return psutil.Process(int(number)).create_time() != float(started)
+    except psutil.NoSuchProcess:
+        return True
+
+
+@contextmanager
+def silenced(*names: str) -> Iterator[None]:
+    """Silence loggers in the body.
+
+    Args:
+        names: of the loggers.
+    """
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _interrupt(number: int, frame: object) -> None:

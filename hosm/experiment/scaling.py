@@ -76,6 +76,7 @@ def time_workers(
     device = torch.device("cuda" if cluster.use_gpu else "cpu")
     rows, reduced = [], pd.DataFrame({"length": [], "seconds": []})
     sizes = {"cpus_per_worker": params.threads, "workers": max(params.workers)}
+    sizes["checkpoint_every"] = 0  # the plain loop keeps its state at validations only
     with connect(cluster.model_copy(update=sizes)), tempfile.TemporaryDirectory() as folder:
         for run in range(params.repeats):
             with threads(params.threads):

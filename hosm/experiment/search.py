@@ -1,14 +1,16 @@
 """Ray Tune over the grid of Table 1; the only importer of ray.tune.
 
 A trial is one cell of the grid (see `hosm.experiment.trial`). With one worker it trains in place;
-with more it launches Ray Train, and holds no CPU itself. The run's name is the hash of settings
-and data, so that a stage started again continues the unfinished sweep.
+with more it launches Ray Train, and holds no CPU itself. The sweep's name is the hash of settings
+and data, under which each trial keeps its states: a stage started again runs through the whole
+grid, where finished trials hand over their tables at once and others go on where they were.
+
+A fit that diverges costs its own rows only; a trial that crashes fails the sweep once all others
+have ended.
 """
 
 import json
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,12 +18,12 @@ import ray
 import torch
 from ray import tune
 
-from hosm.checkpoints import load_checkpoint, save_checkpoint
-from hosm.experiment.cluster import last_line, train_on_cluster
+from hosm.experiment.cluster import key_of, last_line, train_on_cluster
 from hosm.experiment.params import CELL
 from hosm.experiment.process import StageError, keep_freed_memory
+from hosm.experiment.states import States, every
 from hosm.experiment.tasks import train_here
-from hosm.experiment.trial import SweepInputs, Train, run_trial, task_of
+from hosm.experiment.trial import DIVERGED, SweepInputs, Train, run_trial, task_of
 
 __all__ = ["SweepInputs", "run_sweep"]
 
@@ -37,23 +39,7 @@ MEASURED = (
     "seconds",
 )
 HEAD = "node:__internal_head__"
-
-
-def _keep(state: dict[str, Any]) -> None:
-    """Hand a trial's state to Ray Tune."""
-    with tempfile.TemporaryDirectory() as folder:
-        save_checkpoint(state, Path(folder) / "state.pt")
-        kept = tune.Checkpoint.from_directory(folder)
-        tune.report({"fits": len(state["done"])}, checkpoint=kept)
-
-
-def _kept() -> dict[str, Any] | None:
-    """Return the state that an interrupted trial left."""
-    latest = tune.get_checkpoint()
-    if latest is None:
-        return None
-    with latest.as_directory() as folder:
-        return load_checkpoint(Path(folder) / "state.pt")
+FINISHED = "finished"  # comes after the names of all other states
 
 
 def _trainer(inputs: SweepInputs) -> Train:
@@ -61,18 +47,32 @@ def _trainer(inputs: SweepInputs) -> Train:
     workers, cpus = inputs.sweep.workers_per_trial, inputs.sweep.cpus_per_worker
     if workers == 1:
         torch.set_num_threads(cpus)
-        return lambda task, report, state: train_here(task, report=report, state=state)
+        due = every(inputs.cluster.checkpoint_every)
+        return lambda task, report, state: train_here(task, report=report, due=due, state=state)
     changed = {"workers": workers, "cpus_per_worker": cpus}
     cluster = inputs.cluster.model_copy(update=changed)
     return lambda task, report, state: train_on_cluster(task, cluster, inputs.storage)
 
 
-def _trial(config: dict[str, Any], inputs: SweepInputs) -> None:
+def _trial(config: dict[str, Any], inputs: SweepInputs, place: str) -> None:
     """Carry out one trial; its tables travel as text, which every logger of Ray can hold."""
     keep_freed_memory()
-    rows, curves = run_trial(inputs, config["cell"], _trainer(inputs), _keep, _kept())
-    tables = {"rows": json.dumps(rows), "curves": json.dumps(curves)}
-    tune.report({**tables, "done_training": 1})
+    states = States(f"{place}/{key_of(config['cell'])}", inputs.cluster.checkpoints_kept)
+    notes: list[str] = []
+    state = states.newest(tell=notes.append)
+    if state is None or "tables" not in state:
+        rows, curves = run_trial(
+            inputs, config["cell"], _trainer(inputs), lambda now: _keep(states, now), state
+        )
+        state = {"tables": {"rows": json.dumps(rows), "curves": json.dumps(curves)}}
+        states.save(state, FINISHED)
+    tune.report({**state["tables"], "notes": "; ".join(notes), "done_training": 1})
+
+
+def _keep(states: States, state: dict[str, Any]) -> None:
+    """Write a trial's state under a name that orders by fits, then by steps."""
+    step = state["running"]["state"]["step"] if state["running"] else 0
+    states.save(state, f"{len(state['done']):03d}-{step:09d}")
 
 
 def _concurrency(inputs: SweepInputs) -> int:
@@ -110,17 +110,16 @@ class _Announce(tune.Callback):
 
 
 def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
-    """Return a new tuner, or the restored one of an unfinished sweep of that name."""
+    """Return the tuner of a sweep of that name, new or not."""
     multi = inputs.sweep.workers_per_trial > 1
     cpus = float(inputs.sweep.cpus_per_worker)
     resources = {HEAD: 0.001} if multi else {"CPU": cpus}
-    trainable = tune.with_resources(tune.with_parameters(_trial, inputs=inputs), resources)
-    path = f"{inputs.storage}/{name}"
-    if tune.Tuner.can_restore(path):
+    place = f"{inputs.storage}/{name}/states"
+    if States(place, inputs.cluster.checkpoints_kept).begun():
         print(f"continuing the sweep {name}", flush=True)
-        return tune.Tuner.restore(path, trainable=trainable, resume_errored=True)
+    trainable = tune.with_parameters(_trial, inputs=inputs, place=place)
     return tune.Tuner(
-        trainable,
+        tune.with_resources(trainable, resources),
         param_space={"cell": tune.grid_search(inputs.sweep.grid())},
         tune_config=tune.TuneConfig(max_concurrent_trials=_concurrency(inputs), reuse_actors=True),
         run_config=tune.RunConfig(
@@ -128,7 +127,7 @@ def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
             storage_path=inputs.storage,
             verbose=0,
             callbacks=[_Announce()],
-            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+            failure_config=tune.FailureConfig(max_failures=inputs.cluster.max_failures),
         ),
     )
 
@@ -140,26 +139,38 @@ def _name(cell: dict[str, Any]) -> str:
 
 def _shown(rows: list[dict[str, Any]]) -> str:
     """Return the errors of a trial in words: of autodiff, then of each s2, and the seconds."""
-    if not rows:
-        return ""
-    words = [f"autodiff {rows[0]['autodiff_error']:.3g}"]
+    words = []
     for row in rows:
+        name = f"{row['target']} r{row['rank']}"
+        if DIVERGED in row:
+            words.append(f"{name} diverged")
+        elif not words:
+            words.append(f"autodiff {row['autodiff_error']:.3g}")
         if "s2_error" in row:
-            words.append(f"{row['target']} r{row['rank']} {row['s2_error']:.4g}")
-    return f"{', '.join(words)} (s1 after {rows[0]['seconds']:.0f} s)"
+            words.append(f"{name} {row['s2_error']:.4g}")
+    seconds = rows[0].get("seconds") if rows else None
+    return ", ".join(words) + (f" (s1 after {seconds:.0f} s)" if seconds is not None else "")
 
 
-def _rows(metrics: dict[str, Any], table: str) -> list[dict[str, Any]]:
-    """Return a table of a finished trial; nothing of one that failed."""
-    return json.loads(metrics[table]) if "done_training" in metrics else []
+def _frames(rows: list[Any], curves: list[Any]) -> tuple[pd.DataFrame, ...]:
+    """Return the tables of the finished fits, in the order of their cells, and of the others."""
+    whole = [row for row in rows if DIVERGED not in row]
+    lost = [row for row in rows if DIVERGED in row]
+    columns = [*CELL, "steps", "validation_dsm", "validation_second", DIVERGED]
+    frames = (pd.DataFrame(whole), pd.DataFrame(curves), pd.DataFrame(lost, columns=columns))
+    ordered = (frame.sort_values(list(CELL), kind="stable") for frame in frames)
+    return tuple(frame.reset_index(drop=True) for frame in ordered)
 
 
 def run_sweep(
     inputs: SweepInputs,
     name: str,
     tell: Callable[[dict[str, Any], dict[str, Any], str], None],
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run every trial of the grid; return a row for each estimate, and the learning curves.
+) -> tuple[pd.DataFrame, ...]:
+    """Run every trial of the grid; return three tables.
+
+    The first has a row for each estimate, the second the learning curves, the third a row for
+    each estimate whose fit diverged.
 
     Args:
         inputs: data and settings.
@@ -167,7 +178,8 @@ def run_sweep(
         tell: called with (cell, metrics, status) once for each estimate of the sweep.
 
     Raises:
-        StageError: a trial failed; the others have run, and a restart tries the failed ones again.
+        StageError: a trial crashed, or all diverged; the others have run, and a restart tries
+            those that crashed again.
     """
     grid, ended = inputs.sweep.grid(), []
     for cell in (each for trial in grid for each in inputs.sweep.estimates(trial)):
@@ -175,14 +187,15 @@ def run_sweep(
 
     def listen(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
-        rows = _rows(metrics, "rows")
-        print(
-            f"[{len(ended)}/{len(grid)}] {_name(cell)}: {status.lower()}  {_shown(rows)}",
-            flush=True,
-        )
+        complete = "done_training" in metrics
+        rows = json.loads(metrics["rows"]) if complete else []
+        counted = f"[{len(ended)}/{len(grid)}] {_name(cell)}: {status.lower()}"
+        print(f"{counted}  {_shown(rows)}", flush=True)
+        if complete and metrics["notes"]:
+            print(metrics["notes"], flush=True)
         estimates = inputs.sweep.estimates(cell)
         for estimate, row in zip(estimates, rows or [{}] * len(estimates), strict=True):
-            tell(estimate, row, status)
+            tell(estimate, row, "FAILED" if DIVERGED in row else status)
 
     _Announce.listener = listen
     try:
@@ -191,18 +204,14 @@ def run_sweep(
         _Announce.listener = None
     rows, curves, failed = [], [], []
     for result in (results[i] for i in range(len(results))):
-        cell, metrics = (result.config or {})["cell"], result.metrics or {}
-        complete = result.error is None and "done_training" in metrics
-        if cell not in ended:  # finished before a restart
-            listen(cell, metrics, "FINISHED" if complete else "FAILED")
-        rows += _rows(metrics, "rows") if complete else []
-        curves += _rows(metrics, "curves") if complete else []
-        if not complete:
-            failed.append(f"{_name(cell)} ({last_line(result.error)})")
+        metrics = result.metrics or {}
+        if result.error is None and "done_training" in metrics:
+            rows += json.loads(metrics["rows"])
+            curves += json.loads(metrics["curves"])
+        else:
+            failed.append(f"{_name((result.config or {})['cell'])} ({last_line(result.error)})")
     if failed or len(results) != len(grid):
         raise StageError(f"{len(failed)} of {len(grid)} trials failed: {'; '.join(failed)}")
-    tables = (
-        pd.DataFrame(table).sort_values(list(CELL), kind="stable") for table in (rows, curves)
-    )
-    first, second = (table.reset_index(drop=True) for table in tables)
-    return first, second
+    if all(DIVERGED in row for row in rows):
+        raise StageError(f"every fit of the sweep diverged; the first: {rows[0][DIVERGED]}")
+    return _frames(rows, curves)

@@ -29,7 +29,11 @@ CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
 
 
 class ClusterParams(Frozen):
-    """Where Ray runs, and how many workers a training run has."""
+    """Where Ray runs, how many workers a training run has, and when its state is kept.
+
+    The state is kept at each validation, and every `checkpoint_every` steps between unless that
+    is 0; the last `checkpoints_kept` stay.
+    """
 
     workers: Count
     use_gpu: bool
@@ -38,6 +42,8 @@ class ClusterParams(Frozen):
     local_cpus: int = Field(ge=1)
     object_store_mb: int = Field(ge=80)
     max_failures: int = Field(ge=0)
+    checkpoint_every: int = Field(ge=0)
+    checkpoints_kept: int = Field(ge=2)
 
     @model_validator(mode="after")
     def _fits(self) -> "ClusterParams":

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from hosm.experiment.labels import standard_tags
 from hosm.experiment.params import Params, load_params
 from hosm.experiment.process import PROJECT
 from hosm.experiment.tracking import RunLogger, Tracker, open_tracker
+from hosm.writing import write_whole
 
 __all__ = ["Stage", "open_stage", "storage_path", "write_csv", "write_json"]
 
@@ -42,6 +42,7 @@ def open_stage(stage: str, item: str | None = None) -> Iterator[Stage]:
     params = load_params(PROJECT / "params.yaml")
     tracker = open_tracker(None, EXPERIMENT, PROJECT)
     name = stage if item is None else f"{stage}/{item}"
+    tracker.close_abandoned(name)
     tags = standard_tags(PROJECT, params.profile, None) | {"stage": stage}
     with tracker.run(name, params={"profile": params.profile}, tags=tags) as run:
         yield Stage(params, run, tracker)
@@ -53,24 +54,11 @@ def storage_path(stage: str) -> str:
     return f"{base}/{stage}"
 
 
-def _write(text: str, path: Path) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV."""
-    _write(frame.to_csv(index=False, float_format="%.6g"), path)
+    write_whole(frame.to_csv(index=False, float_format="%.6g").encode(), path)
 
 
 def write_json(values: dict[str, Any], path: Path) -> None:
     """Write numbers as JSON."""
-    _write(json.dumps(values, indent=2) + "\n", path)
+    write_whole((json.dumps(values, indent=2) + "\n").encode(), path)

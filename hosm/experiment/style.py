@@ -5,6 +5,7 @@ own, so no setting of matplotlib changes for anybody else. Colours are those of 
 which the colour-blind can tell apart; markers and line styles repeat what colours say.
 """
 
+import io
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -15,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from hosm.writing import write_whole
 
 __all__ = [
     "BLUE",
@@ -145,12 +148,13 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure: what to write.
         path: where to; the folder is made if it is missing.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    picture = io.BytesIO()
     with mpl.rc_context(RC):
         figure.savefig(
-            path,
+            picture,
             format="png",
             dpi=DPI,
             metadata={"Software": None},
             pil_kwargs={"optimize": True},
         )
+    write_whole(picture.getvalue(), path)

@@ -23,6 +23,7 @@ from hosm.experiment.ratios import speed_ratios
 from hosm.experiment.results import Results, load_results
 from hosm.experiment.rows import Row, groups, records
 from hosm.experiment.sampling_tables import comparison_table, mixing_table, peer_table
+from hosm.writing import write_whole
 
 __all__ = [
     "display_tables",
@@ -164,10 +165,10 @@ def write_table(frame: pd.DataFrame, folder: Path, name: str) -> None:
         folder: where to; made if it is missing.
         name: the files' name without its ending.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    frame.map(cells.plain).to_csv(folder / f"{name}.csv", index=False)
+    text = frame.map(cells.plain).to_csv(index=False)
+    write_whole(text.encode(), folder / f"{name}.csv")
     markdown = frame.to_markdown(index=False, disable_numparse=True)
-    (folder / f"{name}.md").write_text(f"{markdown}\n", encoding="utf-8")
+    write_whole(f"{markdown}\n".encode(), folder / f"{name}.md")
 
 
 def write_all(results: Results, folder: Path) -> None:

@@ -100,6 +100,7 @@ def train_here(
     wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
     reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
     report: Callable[[Progress], None] = lambda progress: None,
+    due: Callable[[int], bool] = lambda step: False,
     state: dict[str, Any] | None = None,
 ) -> TrainingResult:
     """Train a task in this process; the options are those of `training.fit`."""
@@ -115,5 +116,6 @@ def train_here(
         wrap=wrap,
         reduce=reduce,
         report=report,
+        due=due,
         state=state,
     )

@@ -22,11 +22,12 @@ from typing import Any, TypeVar
 
 from filelock import FileLock
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 
 from hosm.experiment.labels import PARAM, TAG, named, number, texts
+from hosm.experiment.process import has_ended, identity, silenced
 
 __all__ = ["RunLogger", "Tracker", "open_tracker"]
 
@@ -125,7 +126,7 @@ def _attempt(uri: str | None, action: Callable[[], T]) -> T | None:
         if uri is None or uri in _failed:
             return None
         try:
-            with _quiet():
+            with silenced("mlflow", "urllib3", "alembic"):  # which report each retry
                 return action()
         except TypeError:  # a wrong call, not a failure
             raise
@@ -135,20 +136,6 @@ def _attempt(uri: str | None, action: Callable[[], T]) -> T | None:
                 LOG.warning("MLflow at %s fails, so tracking is now off: %s", uri, reason)
             _failed.add(uri)
             return None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the loggers that report each retry, since the failure itself is reported."""
-    loggers = [logging.getLogger(name) for name in ("mlflow", "urllib3", "alembic")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 @dataclass(frozen=True)
@@ -229,7 +216,8 @@ class Tracker:
         Yields:
             What to log to; its `run_id` is None if tracking is off.
         """
-        run = self._start(name, {**(tags or {}), "mlflow.parentRunId": parent_run_id})
+        own = {"mlflow.parentRunId": parent_run_id, "process": identity()}
+        run = self._start(name, {**(tags or {}), **own})
         run.log_params(params or {})
         status = "FAILED"
         try:
@@ -253,8 +241,8 @@ class Tracker:
     ) -> str | None:
         """Log a run that has ended elsewhere, such as a trial of a search, and return its id.
 
-        A finished run of the same key is not logged again but moved below `parent`: a search
-        that is started again tells of all its trials.
+        A run of the same key that ended alike is not logged again but moved below `parent`: a
+        search that is started again tells of all its trials.
 
         Args:
             parent: the run that it is shown under, or the id of that run.
@@ -271,7 +259,7 @@ class Tracker:
         if status not in STATUSES:
             raise ValueError(f"status is {status!r}; legal: {', '.join(STATUSES)}")
         above = parent.run_id if isinstance(parent, RunLogger) else parent
-        if known := self._known(key):
+        if known := self._known(key, status):
             RunLogger(self.uri, known).set_tags({"mlflow.parentRunId": above})
             return known
         with self.run(name, params, {**(tags or {}), "key": key}, above) as run:
@@ -280,12 +268,25 @@ class Tracker:
             run._end(status)
         return run.run_id
 
-    def _known(self, key: str | None) -> str | None:
-        """Return the id of the finished run of a key."""
-        place, wanted = [str(self.experiment_id)], f"tags.key = '{key}' and status = 'FINISHED'"
-        search = lambda: _client(str(self.uri)).search_runs(place, wanted)  # noqa: E731
-        found = _attempt(self.uri, search) if key else None
+    def close_abandoned(self, name: str) -> None:
+        """Mark runs of a name as KILLED whose process has ended without ending them.
+
+        Args:
+            name: of the runs.
+        """
+        for run in self._search(f"attributes.run_name = '{name}' and status = 'RUNNING'"):
+            owner = run.data.tags.get("process")
+            if owner and has_ended(owner):
+                RunLogger(self.uri, run.info.run_id)._end("KILLED")
+
+    def _known(self, key: str | None, status: str) -> str | None:
+        """Return the id of the run of a key that ended in a status."""
+        found = self._search(f"tags.key = '{key}' and status = '{status}'") if key else []
         return found[0].info.run_id if found else None
+
+    def _search(self, wanted: str) -> list[Run]:
+        place = [str(self.experiment_id)]
+        return _attempt(self.uri, lambda: _client(str(self.uri)).search_runs(place, wanted)) or []
 
     def _start(self, name: str, tags: Mapping[str, Any]) -> RunLogger:
         uri, experiment, labels = self.uri, self.experiment_id, texts(tags, TAG)

@@ -5,6 +5,10 @@ side. Or in a single one: s1 by plain DSM, or s1 and s2 together. Each fit recor
 some test points at every validation, against the seconds of training so far; the clock stands
 still while errors are measured. The state of a trial holds its finished fits and the one that
 runs, so that an interrupted trial continues where it was.
+
+A fit that diverges is not tried again, for it would diverge again. Its rows say so in place of
+errors, with the last metrics that were finite, and so do the rows of heads whose s1 diverged. The
+other fits of the trial stand.
 """
 
 import time
@@ -18,9 +22,11 @@ from torch import Tensor, nn
 from hosm.experiment.accuracy import autodiff_error, hutchinson_error, s1_error, s2_error
 from hosm.experiment.params import ClusterParams, SweepParams
 from hosm.experiment.tasks import TrainingTask
-from hosm.training import Progress, TrainingResult
+from hosm.training import Diverged, Progress, TrainingResult
 
-__all__ = ["SweepInputs", "Train", "run_trial", "task_of"]
+__all__ = ["DIVERGED", "SweepInputs", "Train", "run_trial", "task_of"]
+
+DIVERGED = "diverged"  # the key of a row without errors, which says why
 
 CURVE_POINTS = 250  # test points behind a point of a learning curve
 Train = Callable[[TrainingTask, Callable[[Progress], None], dict[str, Any] | None], TrainingResult]
@@ -85,12 +91,18 @@ class _Fit:
             self.seconds, self.curve = state["seconds"], state["curve"]
 
         def report(progress: Progress) -> None:
-            self._watch(progress.step, progress.weights())
+            if progress.metrics:
+                self._watch(progress.step, progress.weights())
+            else:
+                self.seconds += time.perf_counter() - self.since
             keep({"state": progress.state(), "seconds": self.seconds, "curve": self.curve})
             self.since = time.perf_counter()
 
         self.since = time.perf_counter()
-        result = train(self.task, report, state and state["state"])
+        try:
+            result = train(self.task, report, state and state["state"])
+        except Diverged as error:
+            return {DIVERGED: str(error), "metrics": error.last}
         if not self.curve:  # trained on other machines, without reports
             self._watch(result.step, result.weights)
         facts = {"steps": result.step, "best_step": result.best_step, "metrics": result.metrics}
@@ -117,6 +129,17 @@ def _row(fit: _Fit, done: dict[str, Any], rank: int, model: Any, first: Row) -> 
     return row
 
 
+def _lost(done: dict[str, Any], estimates: list[Row]) -> list[Row]:
+    """Return the rows of a fit that diverged: why, and its last finite metrics."""
+    last, rows = done["metrics"], []
+    for estimate in estimates:
+        row = {**estimate, DIVERGED: done[DIVERGED], "steps": int(last.get("step", 0))}
+        second = last.get("validation_second", last.get(f"validation_{estimate['rank']}"))
+        found = {"validation_dsm": last.get("validation_dsm"), "validation_second": second}
+        rows.append({**row, **{key: value for key, value in found.items() if value is not None}})
+    return rows
+
+
 def run_trial(
     inputs: SweepInputs,
     cell: Row,
@@ -126,13 +149,14 @@ def run_trial(
 ) -> tuple[list[Row], list[Row]]:
     """Carry out the fits of a trial and return its rows of table 1 and its learning curves.
 
-    Seconds of heads include those of the s1 that they stand on.
+    Seconds of heads include those of the s1 that they stand on. A row that holds DIVERGED is of a
+    fit that diverged.
 
     Args:
         inputs: data and settings.
         cell: of the grid.
         train: trains a task, with what to report to and the state to continue from.
-        keep: takes the trial's state at each validation and after each fit.
+        keep: takes the trial's state whenever a fit reports, and after each fit.
         state: of an interrupted trial.
     """
     state = state or {"done": {}, "running": None}
@@ -140,7 +164,12 @@ def run_trial(
     rows: list[Row] = []
     curves: list[Row] = []
     weights: dict[str, Any] = {}
-    for target in dict.fromkeys(each["target"] for each in inputs.sweep.estimates(cell)):
+    estimates = inputs.sweep.estimates(cell)
+    for target in dict.fromkeys(each["target"] for each in estimates):
+        if rows and not weights:  # heads without an s1
+            blocked = {DIVERGED: "its s1 diverged", "metrics": {}}
+            rows += _lost(blocked, [each for each in estimates if each["target"] == target])
+            continue
         first = rows[0] if weights else {}
         rank = inputs.sweep.ranks_of(cell["dataset"])[0] if first else cell["rank"]
         own = {**cell, "target": target, "rank": rank}
@@ -151,6 +180,9 @@ def run_trial(
             )
             keep({"done": done, "running": None})
             running = None
+        if DIVERGED in done[target]:
+            rows += _lost(done[target], [each for each in estimates if each["target"] == target])
+            continue
         models = fit.models(done[target]["weights"])
         rows += [_row(fit, done[target], rank, model, first) for rank, model in models.items()]
         for point in done[target]["curve"]:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
+
+from hosm.writing import write_whole
 
 __all__ = ["read_weights", "write_weights"]
 
@@ -28,8 +30,9 @@ def write_weights(weights: dict[str, Tensor], card: dict[str, Any], folder: Path
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
         staged = Path(temporary) / folder.name
         staged.mkdir()
-        save_file({k: v.contiguous() for k, v in weights.items()}, staged / "model.safetensors")
-        (staged / "card.json").write_text(json.dumps(card, indent=2) + "\n")
+        held = save({name: weight.contiguous() for name, weight in weights.items()})
+        write_whole(held, staged / "model.safetensors")
+        write_whole((json.dumps(card, indent=2) + "\n").encode(), staged / "card.json")
         shutil.rmtree(folder, ignore_errors=True)
         staged.rename(folder)
 

@@ -1,0 +1,55 @@
+"""The table of cases that the suite prints at its end: tried, survived, lost."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+CASES = []
+
+
+@dataclass
+class Case:
+    """Faults of one kind: how many, how many were survived, and the steps that each cost."""
+
+    name: str
+    tried: int
+    survived: int = 0
+    repeated: list[int] = field(default_factory=list)
+    note: str = ""
+
+
+@pytest.fixture
+def case():
+    """Return what opens a case; its faults count as survived once the body passes."""
+
+    @contextmanager
+    def opened(name, tried=1):
+        each = Case(name, tried)
+        CASES.append(each)
+        try:
+            yield each
+        except pytest.skip.Exception:
+            CASES.remove(each)
+            raise
+        each.survived = tried
+
+    return opened
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the table."""
+    if not CASES:
+        return
+    width = max(len(each.name) for each in CASES)
+    rows = [("case".ljust(width), "tried", "survived", "lost", "steps repeated", "")]
+    for each in CASES:
+        most = f"at most {max(each.repeated)}" if each.repeated else ""
+        numbers = (str(each.tried), str(each.survived), str(each.tried - each.survived))
+        rows.append((each.name.ljust(width), *numbers, most, each.note))
+    tried, survived = (sum(getattr(each, key) for each in CASES) for key in ("tried", "survived"))
+    rows.append(("all".ljust(width), str(tried), str(survived), str(tried - survived), "", ""))
+    terminalreporter.section("faults")
+    for name, tried, survived, lost, repeated, note in rows:
+        line = f"{name}  {tried:>5}  {survived:>8}  {lost:>4}  {repeated:>14}  {note}"
+        terminalreporter.write_line(line.rstrip())
