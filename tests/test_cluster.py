@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.experiment import cluster, datasets, scaling
+from hosm.experiment import cluster, connection, datasets, scaling
 from hosm.experiment.params import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.process import StageError
 from hosm.experiment.spread import spread
@@ -57,7 +57,7 @@ def params(workers=1, **changes):
 
 @pytest.fixture(scope="module")
 def local_cluster():
-    with cluster.connect(params()):
+    with connection.connect(params()):
         yield
 
 
