@@ -27,6 +27,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 
 from hosm.experiment.labels import PARAM, TAG, named, number, texts
+from hosm.experiment.masking import masked
 
 __all__ = ["RunLogger", "Tracker", "open_tracker"]
 
@@ -131,8 +132,8 @@ def _attempt(uri: str | None, action: Callable[[], T]) -> T | None:
             raise
         except Exception as error:  # the back ends of MLflow share no class of errors
             if not _failed:
-                reason = " ".join(str(error).split())[:300] or type(error).__name__
-                LOG.warning("MLflow at %s fails, so tracking is now off: %s", uri, reason)
+                reason = masked(" ".join(str(error).split()))[:300] or type(error).__name__
+                LOG.warning("MLflow at %s fails, so tracking is now off: %s", masked(uri), reason)
             _failed.add(uri)
             return None
 
