@@ -72,6 +72,8 @@ ALLOWED = {  # module -> what of ours it may import
 TOOLS = {
     "ray.train": "cluster",
     "ray.tune": "search",
+    "ray.job_submission": "submit",
+    "fsspec": "exchange",
     "mlflow": "tracking",
     "jax": "peers",
     "blackjax": "peers",

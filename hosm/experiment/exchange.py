@@ -5,10 +5,16 @@ writes under data/ and reports/, as dvc.yaml says, travels through HOSM_STORAGE:
 machines see, or a URI such as s3://bucket/hosm. The path p lies at files/p there, beside
 files/p.sha256, which lists a hash for each file as sha256sum does and is written last. What is
 fetched is verified, and appears whole or not at all; nothing in it is executed.
+
+    python -m hosm.experiment.exchange push train@ring6     # the stage's inputs to HOSM_STORAGE
+    python -m hosm.experiment.exchange pull train@ring6     # its results from there
+
+do by hand what `hosm.experiment.submit` does around a job.
 """
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +25,18 @@ import fsspec
 import yaml
 
 from hosm.experiment.masking import masked
+from hosm.experiment.process import PROJECT, main
 
-__all__ = ["StageFiles", "Store", "exchanged", "stage_files", "stages", "storage"]
+__all__ = [
+    "StageFiles",
+    "Store",
+    "exchange",
+    "exchanged",
+    "open_store",
+    "stage_files",
+    "stages",
+    "storage",
+]
 
 JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray where a submitted job runs
 CARRIED = ("data/", "reports/")
@@ -198,6 +214,19 @@ class Store:
                 _put_in_place(Path(aside, "new", path), target, Path(aside, "old"))
 
 
+def open_store() -> Store:
+    """Return the store at HOSM_STORAGE.
+
+    Raises:
+        ValueError: it is not set, or not legal.
+        ImportError: it needs a package that is not installed.
+    """
+    place = storage()
+    if place is None:
+        raise ValueError("HOSM_STORAGE is not set; legal: a folder or URI that all machines see")
+    return Store(place)
+
+
 def _put_in_place(fresh: Path, target: Path, aside: Path) -> None:
     """Move a file or a folder to its place; what stood there is moved aside, or back again."""
     if target.exists():
@@ -237,3 +266,27 @@ def exchanged(root: Path, *names: str) -> Iterator[None]:
     store.pull(root, files.inputs)
     yield
     store.push(root, files.outputs)
+
+
+def exchange(direction: str, stage: str) -> None:
+    """Copy the files of a stage by hand.
+
+    Args:
+        direction: push, its inputs to HOSM_STORAGE; or pull, its results from there.
+        stage: its name, as in `dvc repro`.
+
+    Raises:
+        ValueError: one of them is not legal, or what is fetched was altered.
+        FileNotFoundError: a file is missing.
+    """
+    files, store = stage_files(PROJECT, stage), open_store()
+    if direction == "push":
+        store.push(PROJECT, files.inputs)
+    elif direction == "pull":
+        store.pull(PROJECT, files.outputs)
+    else:
+        raise ValueError(f"direction is {direction!r}; legal: push, pull")
+
+
+if __name__ == "__main__":
+    main(exchange, *sys.argv[1:])

@@ -148,7 +148,8 @@ def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
         sections = {key for key, value in sweep.items() if isinstance(value, dict)}
         models = _layered(sweep, sorted(sections - {"common"}), "sweep")
         for name, kind in product(models, KINDS):
-            _mapping(models[name].get(kind, {}) or 0, f"sweep.{name}.{kind}")
+            if kind in models[name]:
+                models[name][kind] = _mapping(models[name][kind], f"sweep.{name}.{kind}")
         rest = {key: value for key, value in sweep.items() if key not in sections}
         out["sweep"] = {**rest, "models": models}
         names = sweep.get("datasets")

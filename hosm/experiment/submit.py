@@ -17,7 +17,7 @@ from ray.exceptions import AuthenticationError
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 from hosm.experiment.connection import NO_TOKEN
-from hosm.experiment.exchange import Store, stage_files, storage
+from hosm.experiment.exchange import open_store, stage_files
 from hosm.experiment.masking import masked
 from hosm.experiment.process import PROJECT, StageError, main
 
@@ -93,10 +93,8 @@ def submit(stage: str) -> None:
         ValueError: there is no such stage, or HOSM_STORAGE is not set or not legal.
         StageError: the cluster does not answer, or the job failed.
     """
-    files, place = stage_files(PROJECT, stage), storage()
-    if place is None:
-        raise ValueError("HOSM_STORAGE is not set; legal: a folder or URI that all machines see")
-    store, client = Store(place), _client()
+    files, store = stage_files(PROJECT, stage), open_store()
+    client = _client()
     store.push(PROJECT, files.inputs)
     store.forget(files.outputs)
     if "MLFLOW_TRACKING_URI" not in os.environ:
