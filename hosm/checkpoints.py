@@ -6,6 +6,7 @@ without executing anything.
 
 import hashlib
 import os
+import pickle
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: the file or its checksum is missing.
-        ValueError: the checksum does not match.
+        ValueError: the checksum does not match, or the file holds something else.
     """
     expected = path.with_name(path.name + ".sha256").read_text().strip()
     if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
         raise ValueError(f"checkpoint {path} is damaged: its checksum does not match")
-    return torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is no checkpoint of tensors, numbers and texts") from error

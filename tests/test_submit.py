@@ -1,4 +1,4 @@
-"""The pipeline on a cluster of two nodes on loopback: from the head node by DVC, and as Ray jobs."""
+"""The pipeline on a cluster of two nodes on loopback: by DVC on its head node, and as Ray jobs."""
 
 import json
 import os
@@ -290,7 +290,7 @@ def stopping(raw):
 
 @pytest.fixture
 def sweep_inputs(joined, tmp_path):
-    """Two trials of two runs each by Ray Train with two workers, which stop for want of progress."""
+    """Two trials, each of two runs by Ray Train on two workers that stop for want of progress."""
     (tmp_path / "params.yaml").write_text(settings(stopping))
     params, draw = load_params(tmp_path / "params.yaml"), np.random.default_rng(0)
     arrays = {

@@ -187,5 +187,6 @@ def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise ValueError(f"the weights in {folder} do not fit its card: {error}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(f"the weights in {folder} do not fit its card: {reason}") from error
     return model.eval(), card
