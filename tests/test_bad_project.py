@@ -711,10 +711,8 @@ def summary(request):
     yield
     printer = request.config.pluginmanager.get_plugin("terminalreporter")
     missed = [name for name in tried if name not in named]
-    printer.write_line("")
-    printer.write_line(
-        f"bad input: {len(tried)} tried, {len(named)} named, {len(missed)} not named {missed or ''}"
-    )
+    counts = f"{len(tried)} tried, {len(named)} named, {len(missed)} not named"
+    printer.write_line(f"\nbad input: {counts} {missed or ''}")
 
 
 def message(action, place, capsys):

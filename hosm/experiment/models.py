@@ -180,7 +180,9 @@ def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
     try:
         spec, shape, std = ModelParams(**card["settings"]), card["shape"], card["data_std"]
     except ValidationError as error:
-        raise ValueError(f"{folder}/card.json: {error.errors()[0]['msg']}") from error
+        first = error.errors()[0]
+        where = ".".join(map(str, ("settings", *first["loc"])))
+        raise ValueError(f"{folder}/card.json: {where}: {first['msg']}") from error
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} holds no complete model: {error}") from error
     model = build_model(spec, shape, std)
