@@ -58,5 +58,5 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(f"checkpoint {path} is damaged: its checksum does not match")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (RuntimeError, EOFError, LookupError, pickle.UnpicklingError) as error:
         raise ValueError(f"{path} is no checkpoint of tensors, numbers and texts") from error

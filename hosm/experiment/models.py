@@ -182,7 +182,8 @@ def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, ("settings", *first["loc"])))
-        raise ValueError(f"{folder}/card.json: {where}: {first['msg']}") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{folder}/card.json: {where}: {reason}") from error
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} holds no complete model: {error}") from error
     model = build_model(spec, shape, std)

@@ -7,7 +7,6 @@ end in one line that names the value and the legal ones.
 
 from itertools import product
 from pathlib import Path
-from reprlib import Repr
 from typing import Any, Literal
 
 import yaml
@@ -57,7 +56,6 @@ __all__ = [
 Profile = Literal["smoke", "laptop", "paper"]
 BRANCHES = ("constrained-", "tuple[")  # how pydantic names the branches of a union
 PROFILES = ("smoke", "laptop", "paper")
-shortened = Repr(maxstring=80, maxother=80)
 
 
 class Params(Frozen):
@@ -167,6 +165,12 @@ def _legal_keys(model: Any, location: tuple[Any, ...]) -> str:  # noqa: ANN401
     return ", ".join(sorted(model.model_fields))
 
 
+def _shown(value: Any) -> str:  # noqa: ANN401
+    """Return a value as Python writes it, in 200 characters at most."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
 def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> str:
     """Return one problem, a misspelt key before the missing one, as a line with what is legal.
 
@@ -181,7 +185,7 @@ def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> st
         return f"params.yaml: {name} is missing"
     if first["type"] == "value_error":
         return f"params.yaml: {name}: {first['msg'].removeprefix('Value error, ')}"
-    return f"params.yaml: {name} = {shortened.repr(first['input'])}: {first['msg']}"
+    return f"params.yaml: {name} = {_shown(first['input'])}: {first['msg']}"
 
 
 def load_params(path: Path) -> Params:
