@@ -70,7 +70,7 @@ def stages(root: Path) -> dict[str, StageFiles]:
     """
     names = ("dvc.yaml", "params.yaml")
     graph, params = (yaml.safe_load((root / name).read_text()) for name in names)
-    found = {}
+    found: dict[str, StageFiles] = {}
     for name, stage in graph["stages"].items():
         items = stage.get("foreach", [])
         if isinstance(items, str):  # ${key}
