@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all wheel lint types structure table1 denoisers mixing bench ui docs clean
+.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all wheel lint types structure table1 denoisers mixing bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,12 @@ ui: install ## MLflow's pages on http://127.0.0.1:5000
 
 docs: install ## the site: README, claims, examples, reference -> build/site/index.html
 	sphinx-build -q -W --keep-going -b html docs build/site
+
+doctor: install ## is this machine ready? what to mend
+	python -m hosm.experiment.doctor
+
+audit: install ## known vulnerabilities of the pinned packages; skipped without a network
+	sh .ci/audit
 
 clean: ## remove what runs have written, keep the environment and reports/
 	rm -rf data runs

@@ -7,6 +7,7 @@ numbers and texts only, and is read without executing anything.
 
 import hashlib
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,15 @@ def unpacked(data: bytes, name: str) -> dict[str, Any]:
         The state, its tensors on the CPU.
 
     Raises:
-        ValueError: they are cut short or altered.
+        ValueError: they are cut short or altered, or hold something else.
     """
     expected, _, body = data.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != expected:
         raise ValueError(f"checkpoint {name} is damaged: its checksum does not match")
-    return torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+    try:
+        return torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, LookupError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{name} is no checkpoint of tensors, numbers and texts") from error
 
 
 def save_checkpoint(state: dict[str, Any], path: Path) -> None:
@@ -72,6 +76,6 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: the file is missing.
-        ValueError: the file is cut short or altered.
+        ValueError: the file is cut short or altered, or holds something else.
     """
     return unpacked(path.read_bytes(), str(path))

@@ -7,13 +7,16 @@ import pandas as pd
 from hosm.experiment import accuracy as table
 from hosm.experiment import datasets, provenance
 from hosm.experiment.process import PROJECT, main
+from hosm.experiment.reading import read_frame
 from hosm.experiment.stage import open_stage, write_csv, write_json
+
+CELL = "dataset regime sigma target rank"
 
 
 def accuracy() -> None:
     """Write data/results/accuracy (table, curves, cost, where from) and headline metrics."""
     with open_stage("accuracy") as (params, run, _):
-        trials = pd.read_csv(PROJECT / "data" / "results" / "sweep" / "trials.csv")
+        trials = read_frame(PROJECT / "data" / "results" / "sweep" / "trials.csv", CELL)
         rows = table.table1(trials)
         for name in params.sweep.datasets:
             data = datasets.load(PROJECT / "data" / "prepared" / name)
@@ -26,7 +29,7 @@ def accuracy() -> None:
         folder = PROJECT / "data" / "results" / "accuracy"
         path = folder / "table1.csv"
         write_csv(rows, path)
-        curves = pd.read_csv(PROJECT / "data" / "results" / "sweep" / "curves.csv")
+        curves = read_frame(PROJECT / "data" / "results" / "sweep" / "curves.csv", CELL)
         write_csv(table.middle_curves(curves), folder / "curves.csv")
         write_csv(table.training_cost(trials), folder / "cost.csv")
         write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")

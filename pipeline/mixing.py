@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import cluster, convergence, methods, provenance
+from hosm.experiment import connection, convergence, methods, provenance
 from hosm.experiment import mixing as studies
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
@@ -28,7 +28,7 @@ def mixing(*targets: str) -> None:
         exact = {name: methods.exact_scores(name) for name in targets}
         cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
         shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
-        with cluster.connect(params.cluster):
+        with connection.connect(params.cluster):
             found = spread(studies.study, cells)
             drifts = spread(convergence.step_size_bias, [(each, settings) for each in targets])
             approaches = spread(convergence.approach, shown)

@@ -2,7 +2,7 @@
 
 import sys
 
-from hosm.experiment import cluster, datasets, models, tasks
+from hosm.experiment import cluster, connection, datasets, models, tasks
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, storage_path
 
@@ -19,7 +19,7 @@ def scales(name: str) -> None:
         run.log_params(params.scales.model_dump())
         run.set_tags({"data_hash": data.card["sha256"]})
         specs = params.scales.models(params.trained(name))
-        with cluster.connect(params.cluster):
+        with connection.connect(params.cluster):
             for label, spec in specs.items():
                 print(f"{name}, {label}", flush=True)
                 task = tasks.TrainingTask.of(data, spec, shape, std)

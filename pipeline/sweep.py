@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from hosm.experiment import cluster, datasets, search
+from hosm.experiment import cluster, connection, datasets, search
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, storage_path, write_csv
 
@@ -34,7 +34,7 @@ def sweep() -> None:
             tags = {"stage": "trial", "diverged": metrics.get("diverged")}
             tracker.finished_child(run, name, cell, numbers, tags, status, f"{key}/{name}")
 
-        with cluster.connect(params.cluster, echo=False):
+        with connection.connect(params.cluster, echo=False):
             tables = search.run_sweep(inputs, key, tell)
         for table, name in zip(tables, ("trials", "curves", "diverged"), strict=True):
             path = PROJECT / "data" / "results" / "sweep" / f"{name}.csv"

@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 
-from hosm.experiment import cluster, datasets, models, tasks
+from hosm.experiment import cluster, connection, datasets, models, tasks
 from hosm.experiment.process import PROJECT, main
 from hosm.experiment.stage import open_stage, storage_path, write_csv, write_json
 
@@ -22,7 +22,7 @@ def train(name: str) -> None:
         run.log_params({**spec.model_dump(), **params.cluster.model_dump()})
         run.set_tags({"data_hash": data.card["sha256"]})
         task = tasks.TrainingTask.of(data, spec, shape, std)
-        with cluster.connect(params.cluster):
+        with connection.connect(params.cluster):
             address = (run.uri, run.run_id)
             storage = storage_path("train")
             result = cluster.train_on_cluster(task, params.cluster, storage, tracking=address)

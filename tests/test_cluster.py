@@ -1,8 +1,7 @@
-"""Ray: the plain loop and Ray Train agree, one worker and two agree, runs resume, jobs submit."""
+"""Ray: the plain loop and Ray Train agree, one worker and two agree, runs resume."""
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.experiment import cluster, datasets, scaling
+from hosm.experiment import cluster, connection, datasets, scaling
 from hosm.experiment.params import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.process import StageError
 from hosm.experiment.spread import spread
@@ -60,7 +59,7 @@ def params(workers=1, **changes):
 
 @pytest.fixture(scope="module")
 def local_cluster():
-    with cluster.connect(params()):
+    with connection.connect(params()):
         yield
 
 
@@ -129,12 +128,6 @@ def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):
     assert time.monotonic() - began < 60  # what diverges would diverge again: no restarts
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def stage_environment(project, **extra):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "DVC_", "MLFLOW_"))}
     return {**clean, "HOSM_PROJECT": str(project), "PYTHONPATH": str(ROOT), **extra}
@@ -150,52 +143,6 @@ def project(tmp_path):
     environment = stage_environment(tmp_path, MLFLOW_TRACKING_URI="off")
     subprocess.run(command, cwd=ROOT, check=True, env=environment, timeout=120)
     return tmp_path
-
-
-def test_ray_job_submit_runs_one_stage_on_a_loopback_cluster(project):
-    dashboard, gcs = free_port(), free_port()
-    environment = stage_environment(
-        project, RAY_AUTH_MODE="disabled", RAY_API_SERVER_ADDRESS=f"http://127.0.0.1:{dashboard}"
-    )
-    ray = str(Path(sys.executable).parent / "ray")
-    start = [ray, "start", "--head", f"--port={gcs}", "--dashboard-host=127.0.0.1", "--block"]
-    start += [f"--dashboard-port={dashboard}", "--num-cpus=2", "--node-ip-address=127.0.0.1"]
-    start += [
-        "--object-store-memory=200000000",
-        "--disable-usage-stats",
-        "--include-dashboard=true",
-    ]
-    log = (project / "head.log").open("w")
-    head = subprocess.Popen(start, env=environment, stdout=log, stderr=log, cwd=project)
-    variables = f'"HOSM_PROJECT": "{project}", "MLFLOW_TRACKING_URI": "off"'
-    submit = [ray, "job", "submit", "--working-dir", str(ROOT), "--runtime-env-json"]
-    submit += [f'{{"env_vars": {{{variables}}}}}', "--"]
-    submit += [sys.executable, "-m", "pipeline.train", "two-modes"]
-    try:
-        wait_for(lambda: connects(dashboard), 60)
-        done = submitted(submit, environment)
-    finally:
-        head.send_signal(signal.SIGTERM)
-        head.wait(60)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert (project / "data" / "models" / "two-modes" / "model.safetensors").exists()
-
-
-def submitted(command, environment):
-    """Submit a job, again while a cluster that has just started has no agent yet."""
-    for _ in range(20):
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=240
-        )
-        if "No available agent" not in done.stdout + done.stderr:
-            break
-        time.sleep(2)
-    return done
-
-
-def connects(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_for(condition, seconds):

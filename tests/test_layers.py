@@ -79,6 +79,8 @@ ALLOWED = {  # module -> what of ours it may import
 TOOLS = {
     "ray.train": ("cluster", "worker"),
     "ray.tune": ("search",),
+    "ray.job_submission": ("submit",),
+    "fsspec": ("exchange",),
     "mlflow": ("tracking",),
     "jax": ("peers",),
     "blackjax": ("peers",),

@@ -123,7 +123,7 @@ def test_a_model_of_a_range_is_saved_and_loaded(tmp_path):
         (lambda path: _edited(path, lambda card: card.pop("shape")), "no complete model: 'shape'"),
         (
             lambda path: _edited(path, lambda card: card["settings"].update(psd=False)),
-            "card.json: Value error, psd is false; the target likelihood needs psd: true",
+            "card.json: settings: psd is false; the target likelihood needs psd: true",
         ),
         (
             lambda path: _edited(path, lambda card: card["settings"].update(rank=2)),

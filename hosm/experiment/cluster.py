@@ -6,14 +6,11 @@ worker needs the driver's disk.
 
 import hashlib
 import json
-import os
-import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +36,6 @@ from hosm.training import Diverged, TrainingResult
 
 __all__ = [
     "DivergedRun",
-    "connect",
     "key_of",
     "last_line",
     "time_all_reduce",
@@ -47,15 +43,6 @@ __all__ = [
 ]
 
 PATIENCE = 10  # seconds that a run which is stopped has to write its state
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "PYTHONWARNINGS": "ignore::FutureWarning",
-}
 
 
 class DivergedRun(StageError, Diverged):
@@ -72,51 +59,6 @@ def key_of(*parts: Any) -> str:  # noqa: ANN401
     """Return a short hash of settings and inputs: equal work, equal key."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-@contextmanager
-def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
-    """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
-
-    The dashboard of a local cluster listens on loopback; Ray Tune needs it to free stopped trials.
-
-    Args:
-        params: the workers' needs and the local cluster's size.
-        echo: whether what workers print appears here.
-
-    Raises:
-        StageError: the cluster does not answer, or has fewer CPUs than the workers need.
-    """
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    options: dict[str, Any] = {"log_to_driver": echo, "logging_level": "warning"}
-    if "RAY_ADDRESS" not in os.environ and not ray.is_initialized():
-        options |= {
-            "address": "local",  # not one that another program started on this machine
-            "num_cpus": params.local_cpus,
-            "object_store_memory": params.object_store_mb * 2**20,
-            "include_dashboard": True,
-            "dashboard_host": "127.0.0.1",
-            "_node_ip_address": "127.0.0.1",
-        }
-    on_term = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(ignore_reinit_error=True, **options)
-        signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
-    except ConnectionError as error:
-        where = os.environ.get("RAY_ADDRESS")
-        raise StageError(f"no Ray cluster answers at RAY_ADDRESS={where}") from error
-    try:
-        needed, there = params.workers * params.cpus_per_worker, ray.cluster_resources()
-        if needed > there.get("CPU", 0):
-            raise StageError(f"{needed} CPUs needed; the cluster has {there.get('CPU', 0):g}")
-        if params.use_gpu and params.workers > there.get("GPU", 0):
-            raise StageError(
-                f"{params.workers} GPUs needed; the cluster has {there.get('GPU', 0):g}"
-            )
-        yield
-    finally:
-        ray.shutdown()
 
 
 def _fit(

@@ -256,6 +256,8 @@ def load(folder: str | Path) -> DataSet:
         ValueError: a file is truncated or altered, or holds values that are not finite.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} does not exist; run `dvc repro prepare@{folder.name}`")
     card = read(folder / "card.json", _card)
     arrays = {name: read(folder / name, read_npy) for name in card["files"]}
     for name, array in arrays.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hosm import __version__
+from hosm.experiment.masking import masked
 
 __all__ = ["PARAM", "TAG", "named", "number", "standard_tags", "texts"]
 
@@ -39,8 +40,8 @@ def _legal(name: str) -> str:
 
 
 def texts(values: Mapping[str, Any], length: int) -> dict[str, str]:
-    """Return values as texts of at most `length` characters, under legal names."""
-    whole = {name: str(value) for name, value in named(values).items()}
+    """Return values as texts of at most `length` characters, without secrets, by legal names."""
+    whole = {name: masked(str(value)) for name, value in named(values).items()}
     return {k: t if len(t) <= length else f"{t[: length - 3]}..." for k, t in whole.items()}
 
 

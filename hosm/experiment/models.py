@@ -180,12 +180,16 @@ def load_model(folder: Path) -> tuple[ScoreModel, dict[str, Any]]:
     try:
         spec, shape, std = ModelParams(**card["settings"]), card["shape"], card["data_std"]
     except ValidationError as error:
-        raise ValueError(f"{folder}/card.json: {error.errors()[0]['msg']}") from error
+        first = error.errors()[0]
+        where = ".".join(map(str, ("settings", *first["loc"])))
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{folder}/card.json: {where}: {reason}") from error
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} holds no complete model: {error}") from error
     model = build_model(spec, shape, std)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise ValueError(f"the weights in {folder} do not fit its card: {error}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(f"the weights in {folder} do not fit its card: {reason}") from error
     return model.eval(), card

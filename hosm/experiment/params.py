@@ -5,6 +5,7 @@ A value written as a mapping over the profiles {smoke, laptop, paper} depends on
 end in one line that names the value and the legal ones.
 """
 
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from hosm.experiment.chain_sections import ClassifierParams, DiversityParams
 from hosm.experiment.sections import (
     CELL,
+    KINDS,
     AccuracyParams,
     ClusterParams,
     DenoisingParams,
@@ -87,34 +89,71 @@ class Params(Frozen):
         return self.train[name]
 
 
-def _at_profile(value: Any, profile: str) -> Any:  # noqa: ANN401
-    """Resolve every mapping over profiles within `value`."""
-    if isinstance(value, dict):
-        if value and set(value) <= set(PROFILES):
-            if profile not in value:
-                raise SettingsError(f"no value for profile {profile}; given: {sorted(value)}")
-            return value[profile]
-        return {key: _at_profile(inner, profile) for key, inner in value.items()}
-    return value
+class _Plain(yaml.SafeLoader):
+    """Reads plain values: no key twice, and no alias, of which few lines unfold without end."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+        """Return the next value; an error if it stands for another one."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            text = f"found the alias *{event.anchor}; legal are plain values"
+            raise yaml.MarkedYAMLError(problem=text, problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; an error if a key stands there twice."""
+        keys = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if keys.count(key.value) > 1:
+                text = f"found the key {key.value} twice; legal is once"
+                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep)
 
 
-def _layered(section: dict[str, Any], names: list[str]) -> dict[str, dict[str, Any]]:
+def _at_profile(value: Any, profile: str, where: str = "") -> Any:  # noqa: ANN401
+    """Resolve every mapping over profiles within what stands at `where`."""
+    if not isinstance(value, dict):
+        return value
+    if wrong := [key for key in value if not isinstance(key, str)]:
+        raise SettingsError(f"params.yaml: {where}{wrong[0]!r} is no key; legal are texts")
+    if value and set(value) <= set(PROFILES):
+        if profile not in value:
+            given = ", ".join(sorted(value))
+            raise SettingsError(f"params.yaml: {where[:-1]} lacks {profile}; given: {given}")
+        return value[profile]
+    return {key: _at_profile(inner, profile, f"{where}{key}.") for key, inner in value.items()}
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:  # noqa: ANN401
+    """Return what stands at `where`, which is a mapping or nothing."""
+    if value is not None and not isinstance(value, dict):
+        raise SettingsError(f"params.yaml: {where} = {value!r}; legal: a mapping of settings")
+    return value or {}
+
+
+def _layered(section: dict[str, Any], names: list[str], where: str) -> dict[str, dict[str, Any]]:
     """Lay what differs for each name over the section's `common` part."""
-    return {name: {**section.get("common", {}), **(section[name] or {})} for name in names}
+    common = _mapping(section.get("common"), f"{where}.common")
+    return {name: {**common, **_mapping(section[name], f"{where}.{name}")} for name in names}
 
 
 def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
     """Turn the file's layers into the models' shape."""
     out, train, sweep = dict(raw), raw.get("train"), raw.get("sweep")
     if isinstance(train, dict):
-        out["train"] = _layered(train, [name for name in train if name != "common"])
+        out["train"] = _layered(train, [name for name in train if name != "common"], "train")
     if isinstance(sweep, dict):
         sections = {key for key, value in sweep.items() if isinstance(value, dict)}
-        models = _layered(sweep, sorted(sections - {"common"}))
+        models = _layered(sweep, sorted(sections - {"common"}), "sweep")
+        for name, kind in product(models, KINDS):
+            if kind in models[name]:
+                models[name][kind] = _mapping(models[name][kind], f"sweep.{name}.{kind}")
         rest = {key: value for key, value in sweep.items() if key not in sections}
         out["sweep"] = {**rest, "models": models}
-        if missing := [name for name in sweep.get("datasets", []) if name not in models]:
-            raise SettingsError(f"sweep.datasets names {missing[0]!r}; legal: {sorted(models)}")
+        names = sweep.get("datasets")
+        for name in names if isinstance(names, list) else []:
+            if name not in [*models]:
+                raise SettingsError(f"sweep.datasets names {name!r}; legal: {sorted(models)}")
     return out
 
 
@@ -124,6 +163,12 @@ def _legal_keys(model: Any, location: tuple[Any, ...]) -> str:  # noqa: ANN401
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         model = annotation if hasattr(annotation, "model_fields") else ModelParams
     return ", ".join(sorted(model.model_fields))
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    """Return a value as Python writes it, in 200 characters at most."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> str:
@@ -138,7 +183,9 @@ def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> st
         return f"params.yaml: unknown key {name}; legal: {_legal_keys(model, first['loc'])}"
     if first["type"] == "missing":
         return f"params.yaml: {name} is missing"
-    return f"params.yaml: {name} = {first['input']!r}: {first['msg']}"
+    if first["type"] == "value_error":
+        return f"params.yaml: {name}: {first['msg'].removeprefix('Value error, ')}"
+    return f"params.yaml: {name} = {_shown(first['input'])}: {first['msg']}"
 
 
 def load_params(path: Path) -> Params:
@@ -151,8 +198,8 @@ def load_params(path: Path) -> Params:
         SettingsError: a key is unknown or missing, or a value is not legal; in one line.
     """
     try:
-        raw = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
+        raw = _Plain(path.read_text()).get_single_data()
+    except (OSError, UnicodeError, RecursionError, yaml.YAMLError) as error:
         raise SettingsError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict):
         raise SettingsError(f"{path} must hold a mapping of sections")

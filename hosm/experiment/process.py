@@ -13,9 +13,12 @@ from pathlib import Path
 
 import psutil
 
+from hosm.experiment.masking import masked
+
 __all__ = [
     "PROJECT",
     "StageError",
+    "cpu_count",
     "die_with_parent",
     "has_ended",
     "identity",
@@ -32,6 +35,13 @@ _DEFAULT_TRIM, _DEFAULT_MMAPS = 128 * 1024, 65536
 
 class StageError(RuntimeError):
     """A stage cannot do its work; the message is one line for the user."""
+
+
+def cpu_count() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def die_with_parent() -> None:
@@ -124,10 +134,10 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
         die_with_parent()
     try:
         stage(*arguments)
-    except (StageError, ValueError, OSError, ImportError) as error:
+    except (StageError, ValueError, OSError, ImportError, FloatingPointError) as error:
         if os.environ.get("HOSM_TRACEBACK"):
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {masked(' '.join(str(error).split()))}", file=sys.stderr)
         raise SystemExit(1) from error
     except KeyboardInterrupt as error:
         print("interrupted", file=sys.stderr)

@@ -1,7 +1,6 @@
 """Where numbers come from: profile, seeds, machine, versions, data, code, and the protocols."""
 
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from hosm.experiment.params import Params
+from hosm.experiment.process import cpu_count
 
 __all__ = ["facts"]
 
@@ -27,16 +27,9 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _cpu_count() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _hardware() -> str:
     """Return the machine in one line."""
-    count = _cpu_count()
+    count = cpu_count()
     cores = f"{count} core{'s' if count > 1 else ''} of {_processor()}"
     if not torch.cuda.is_available():
         return f"{cores}, no GPU"
@@ -122,7 +115,7 @@ def facts(root: Path, profile: str, params: Params) -> dict[str, Any]:
         "profile": profile,
         "seeds": list(params.sweep.seeds),
         "hardware": _hardware(),
-        "cpus": _cpu_count(),
+        "cpus": cpu_count(),
         "versions": {
             "python": platform.python_version(),
             **{package: _version(package) for package in PACKAGES},

@@ -218,10 +218,12 @@ def replication(judged: Sequence[Claim]) -> list[Replicated]:
     found = []
     for paper in PAPER:
         deciding = _starting(judged, paper.decides)
-        parts = [
+        holds, fails, undecided = (
             [claim for claim in deciding if claim.verdict == name]
             for name in ("holds", "does not hold", "undecided")
-        ]
+        )
         beside = _starting(judged, paper.beside) if paper.beside else []
-        found.append(Replicated(paper, _verdict(*parts), *parts, beside, _tally(beside)))
+        judged_as = _verdict(holds, fails, undecided)
+        told = Replicated(paper, judged_as, holds, fails, undecided, beside, _tally(beside))
+        found.append(told)
     return found

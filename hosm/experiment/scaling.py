@@ -14,7 +14,8 @@ import pandas as pd
 import torch
 
 from hosm.checkpoints import save_checkpoint
-from hosm.experiment.cluster import connect, time_all_reduce, train_on_cluster
+from hosm.experiment.cluster import time_all_reduce, train_on_cluster
+from hosm.experiment.connection import connect
 from hosm.experiment.datasets import law
 from hosm.experiment.models import build_model
 from hosm.experiment.params import Backbone, ClusterParams, ModelParams, ScalingParams

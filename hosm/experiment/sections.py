@@ -10,6 +10,7 @@ from hosm.experiment.specs import Count, Frozen, ModelParams, Positive, Regime
 
 __all__ = [
     "CELL",
+    "KINDS",
     "AccuracyParams",
     "ClusterParams",
     "DenoisingParams",

@@ -1,6 +1,6 @@
 """What a model is and how it trains: settings of one model, wherever params.yaml names one."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,6 +30,16 @@ class Frozen(BaseModel):
     """A section whose keys and values are checked and cannot change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truths_for_numbers(cls, values: Any) -> Any:  # noqa: ANN401
+        for name, value in values.items() if isinstance(values, dict) else ():
+            within = value if isinstance(value, list | tuple) else [value]
+            kind = cls.model_fields[name].annotation if name in cls.model_fields else bool
+            if kind is not bool and any(isinstance(each, bool) for each in within):
+                raise ValueError(f"{name} is {value}, a truth value; legal is what it stands for")
+        return values
 
 
 class Backbone(Frozen):

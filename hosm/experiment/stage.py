@@ -1,7 +1,6 @@
 """The frame of every stage: settings in, an MLflow run around the work, whole files out."""
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from hosm.experiment.exchange import exchanged, storage
 from hosm.experiment.labels import standard_tags
 from hosm.experiment.params import Params, load_params
 from hosm.experiment.process import PROJECT
@@ -30,7 +30,7 @@ class Stage(NamedTuple):
 
 @contextmanager
 def open_stage(stage: str, item: str | None = None) -> Iterator[Stage]:
-    """Read the settings and open the stage's MLflow run.
+    """Read the settings and open the stage's MLflow run; in a Ray job, also move its files.
 
     Args:
         stage: the stage's name in dvc.yaml.
@@ -44,14 +44,15 @@ def open_stage(stage: str, item: str | None = None) -> Iterator[Stage]:
     name = stage if item is None else f"{stage}/{item}"
     tracker.close_abandoned(name)
     tags = standard_tags(PROJECT, params.profile, None) | {"stage": stage}
+    names = (stage,) if item is None else (f"{stage}@{item}", f"{stage}-images@{item}")
     with tracker.run(name, params={"profile": params.profile}, tags=tags) as run:
-        yield Stage(params, run, tracker)
+        with exchanged(PROJECT, *names):
+            yield Stage(params, run, tracker)
 
 
 def storage_path(stage: str) -> str:
     """Return where Ray keeps a stage's checkpoints: a path or URI outside DVC's outputs."""
-    base = os.environ.get("HOSM_STORAGE") or str(PROJECT / "runs" / "ray")
-    return f"{base}/{stage}"
+    return f"{storage() or PROJECT / 'runs' / 'ray'}/{stage}"
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -27,6 +27,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 
 from hosm.experiment.labels import PARAM, TAG, named, number, texts
+from hosm.experiment.masking import masked
 from hosm.experiment.process import has_ended, identity, silenced
 
 __all__ = ["RunLogger", "Tracker", "open_tracker"]
@@ -96,9 +97,8 @@ def _client(uri: str) -> MlflowClient:
     _settle()
     file = _sqlite_file(uri)
     if file:
-        with closing(
-            sqlite3.connect(f"{file.as_uri()}?mode=rw", timeout=PATIENCE, uri=True)
-        ) as probe:
+        place = f"{file.as_uri()}?mode=rw"
+        with closing(sqlite3.connect(place, timeout=PATIENCE, uri=True)) as probe:
             probe.execute("SELECT count(*) FROM sqlite_master")
     return MlflowClient(tracking_uri=uri)
 
@@ -132,8 +132,8 @@ def _attempt(uri: str | None, action: Callable[[], T]) -> T | None:
             raise
         except Exception as error:  # the back ends of MLflow share no class of errors
             if not _failed:
-                reason = " ".join(str(error).split())[:300] or type(error).__name__
-                LOG.warning("MLflow at %s fails, so tracking is now off: %s", uri, reason)
+                reason = masked(" ".join(str(error).split()))[:300] or type(error).__name__
+                LOG.warning("MLflow at %s fails, so tracking is now off: %s", masked(uri), reason)
             _failed.add(uri)
             return None
 

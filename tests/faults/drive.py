@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hosm.experiment import cluster
+from hosm.experiment.connection import connect
 from hosm.experiment.process import main
 from tests.faults.injected import settings, task
 
@@ -17,7 +18,7 @@ def drive(folder, faults, workers, failures):
     log = f"{folder}/steps.log"
     struck = tuple((int(step), kind) for step, kind in json.loads(faults))
     params = settings(int(workers), int(failures))
-    with cluster.connect(params):
+    with connect(params):
         run = task(struck, log, os.getpid())
         result = cluster.train_on_cluster(run, params, f"{folder}/runs")
     weights = {name: value.numpy() for name, value in result.weights.items()}
