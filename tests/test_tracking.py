@@ -322,7 +322,7 @@ def test_server_away_costs_one_warning_and_the_body_goes_on(tmp_path, warnings):
     assert tracker.finished_child(run, "trial", {}, {}) is None
     RunLogger(AWAY, "0" * 32).log_metrics({"loss": 1.0})
     assert done and run.run_id is None
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 100  # by default a single call takes 249 s
     assert len(warnings()) == 1 and AWAY in warnings()[0]
     with pytest.raises(ZeroDivisionError), tracker.run("bad"):
         raise ZeroDivisionError
@@ -342,7 +342,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch, warnings
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with open_tracker(uri, "study", tmp_path).run("train") as run:
             run.log_metrics({"loss": 1.0})
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 100  # by default a single call takes 249 s
     assert len(warnings()) == 1
 
 
