@@ -59,3 +59,31 @@ def test_a_noise_scale_that_the_model_does_not_cover_is_named(monkeypatch, tmp_p
     options = ("--model", model, "--images", tmp_path / "x.npy", "--sigma", 3.0)
     with pytest.raises(ValueError, match=r"trained at sigma 0.1 to 1.0, got 3.0"):
         run(monkeypatch, "uncertainty_maps.py", *options)
+
+
+QUICK = {
+    "causal_ordering.py": ("learned ", "Stein kernel, 200 points", "by variance", "by chance"),
+    "inpainting.py": ("with the known pixels, learned", "with the known pixels, exact"),
+    "micrograph.py": ("noisy 2", "4 directions of 64 hold"),
+    "ood.py": ("order 1: ", "photo patches", "digit 7"),
+    "preconditioned.py": ("plain ", "covariance ", "mean s2 "),
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_examples_print_their_figures_and_draw(monkeypatch, tmp_path, capsys, name):
+    out = tmp_path / "folder" / "out.png"
+    run(monkeypatch, name, "--quick", "--out", out)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == str(out)
+    for start in QUICK[name]:
+        assert any(line.startswith(start) for line in lines), lines
+    assert "nan " not in " ".join(lines)
+    with Image.open(out) as image:
+        pixels = np.asarray(image.convert("L"))
+    assert image.width > 500 and pixels.std() > 20
+
+
+def test_examples_are_short():
+    for path in EXAMPLES.glob("*.py"):
+        assert path.read_text().count("\n") <= 200, path.name
