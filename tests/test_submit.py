@@ -56,7 +56,7 @@ class Cluster:
     def __init__(self, folder, **extra):
         self.folder, self.nodes = folder, []
         self.gcs, self.dashboard = free_ports(2)
-        self.environment = plain_environment(RAY_TMPDIR=str(folder), **extra)
+        self.environment = plain_environment(**extra)
         self.address = f"127.0.0.1:{self.gcs}"
 
     def add(self, cpus):
@@ -72,6 +72,7 @@ class Cluster:
             options += ["--dashboard-host=127.0.0.1", "--include-dashboard=true"]
             options += [f"--ray-client-server-port={free_ports(1)[0]}"]
         options += ["--block", f"--num-cpus={cpus}", "--node-ip-address=127.0.0.1"]
+        options += [f"--temp-dir={self.folder}/{len(self.nodes)}"]  # as if each were a machine
         options += ["--object-store-memory=150000000", "--disable-usage-stats"]
         log = (self.folder / f"node{len(self.nodes)}.log").open("w")
         command = [str(BIN / "ray"), "start", *options]
@@ -264,7 +265,6 @@ def needs(workers):
 def joined(two_nodes, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_TMPDIR", str(two_nodes.folder))
 
 
 def test_more_workers_than_there_are_fail_within_a_minute(joined):
@@ -357,7 +357,7 @@ def test_what_is_sent_with_a_job_is_small(project, tmp_path):
 
 def test_a_job_is_given_credentials_and_where_to_store_and_track(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(submit.PASSED):
+        if name in submit.PASSED:
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("HOSM_STORAGE", "s3://bucket")
