@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ import yaml
 from mlflow import MlflowClient
 from ray import tune
 from ray._private.runtime_env.packaging import create_package
+from ray._private.worker import get_dashboard_url
 
 from hosm.experiment import connection, search, submit
 from hosm.experiment.models import load_model
@@ -56,7 +59,7 @@ class Cluster:
     def __init__(self, folder, **extra):
         self.folder, self.nodes = folder, []
         self.gcs, self.dashboard = free_ports(2)
-        self.environment = plain_environment(RAY_TMPDIR=str(folder), **extra)
+        self.environment = plain_environment(**extra)
         self.address = f"127.0.0.1:{self.gcs}"
 
     def add(self, cpus):
@@ -72,6 +75,7 @@ class Cluster:
             options += ["--dashboard-host=127.0.0.1", "--include-dashboard=true"]
             options += [f"--ray-client-server-port={free_ports(1)[0]}"]
         options += ["--block", f"--num-cpus={cpus}", "--node-ip-address=127.0.0.1"]
+        options += [f"--temp-dir={self.folder}/{len(self.nodes)}"]  # as if each were a machine
         options += ["--object-store-memory=150000000", "--disable-usage-stats"]
         log = (self.folder / f"node{len(self.nodes)}.log").open("w")
         command = [str(BIN / "ray"), "start", *options]
@@ -264,7 +268,6 @@ def needs(workers):
 def joined(two_nodes, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_TMPDIR", str(two_nodes.folder))
 
 
 def test_more_workers_than_there_are_fail_within_a_minute(joined):
@@ -357,7 +360,7 @@ def test_what_is_sent_with_a_job_is_small(project, tmp_path):
 
 def test_a_job_is_given_credentials_and_where_to_store_and_track(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(submit.PASSED):
+        if name in submit.PASSED:
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("HOSM_STORAGE", "s3://bucket")
@@ -387,15 +390,19 @@ def test_a_cluster_that_asks_for_a_token_says_so(project, tmp_path):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_local_cluster_listens_on_loopback_alone(monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+def test_the_dashboard_of_a_local_cluster_is_on_loopback_and_asks_for_a_token(monkeypatch):
+    """Ray's inner ports listen on every interface, whatever it is told; they take a token too."""
+    for name in ("RAY_ADDRESS", "RAY_AUTH_MODE"):
+        monkeypatch.setenv(name, "restored after the test")
+        monkeypatch.delenv(name)
     with connection.connect(needs(1).model_copy(update={"local_cpus": 1})):
-        processes = psutil.Process().children(recursive=True)
+        host, _, port = get_dashboard_url().rpartition(":")
         listening = {
-            (process.name(), each.laddr.ip)
-            for process in processes
+            each.laddr.ip
+            for process in psutil.Process().children(recursive=True)
             for each in process.net_connections()
-            if each.status == psutil.CONN_LISTEN
+            if each.status == psutil.CONN_LISTEN and each.laddr.port == int(port)
         }
-    assert listening
-    assert {ip for _, ip in listening} <= {"127.0.0.1", "::1"}, listening
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://{host}:{port}/api/jobs/", timeout=10)
+    assert listening == {"127.0.0.1"} and refused.value.code == 401

@@ -17,7 +17,7 @@ from hosm.experiment.process import StageError
 __all__ = ["NO_TOKEN", "connect", "places"]
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 30.0  # seconds that the nodes of a cluster may take to join it
+PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
 NO_TOKEN = (
     "the Ray cluster asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or "
     "RAY_AUTH_TOKEN_PATH) as on its head node, or RAY_AUTH_MODE=disabled on both sides"

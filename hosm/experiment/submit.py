@@ -23,17 +23,21 @@ from hosm.experiment.process import PROJECT, StageError, main
 
 __all__ = ["passed_on", "submit"]
 
-PASSED = ("MLFLOW_TRACKING_", "AWS_", "HOSM_STORAGE", "HOSM_TRACEBACK")
+PASSED = (
+    *(f"MLFLOW_TRACKING_{name}" for name in ("URI", "USERNAME", "PASSWORD", "TOKEN")),
+    *(f"AWS_{name}" for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
+    *("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "HOSM_STORAGE", "HOSM_TRACEBACK"),
+)
 PATIENCE = 60  # seconds that a cluster which has just started may take to accept a job
 
 
 def passed_on() -> dict[str, str]:
     """Return the environment of a job: where to store and to track, and credentials for both.
 
-    A store in a file of this machine is none to the job, so without MLFLOW_TRACKING_URI the job
-    is not tracked.
+    Nothing of it is printed here; Ray keeps it in its own logs on the cluster's nodes. Without
+    MLFLOW_TRACKING_URI the job is not tracked, as this machine's file would be none to it.
     """
-    passed = {name: value for name, value in os.environ.items() if name.startswith(PASSED)}
+    passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     return {"MLFLOW_TRACKING_URI": "off", **passed}
 
 
