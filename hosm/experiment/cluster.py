@@ -191,6 +191,8 @@ def train_on_cluster(
         if params.workers == 1 and states.ask(PATIENCE):
             print("stopped; a new start goes on from this very step", flush=True)
         raise
+    if "failed" in answer:
+        raise StageError(f"training of {task.name} failed: {answer['failed']}")
     if "diverged" in answer:
         error = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
         error.last = answer["last"]

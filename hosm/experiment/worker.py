@@ -6,6 +6,7 @@ and every so many steps between. A run that has stopped goes on from the newest 
 no death of a worker or of all of them costs more than the steps since.
 """
 
+import errno
 import logging
 import os
 import threading
@@ -32,6 +33,7 @@ from hosm.training import Diverged, Progress
 
 __all__ = ["work"]
 
+FULL = (errno.ENOSPC, errno.EDQUOT)  # a restart would find the disk as full
 LOOK = 0.5  # seconds between two looks whether the driver asks for a state
 
 
@@ -109,7 +111,7 @@ def _hush(package: str) -> None:
 
 
 def work(config: dict[str, Any]) -> dict[str, Any] | None:
-    """Run one worker; rank 0 returns the result, or where the training diverged.
+    """Run one worker; rank 0 returns the result, or why there is none and will be none.
 
     Args:
         config: the task without its arrays, references to these, threads, the place of the states
@@ -142,5 +144,9 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
         )
     except Diverged as error:  # on all workers at once; another start would end alike
         return {"diverged": str(error), "last": error.last} if rank == 0 else None
+    except OSError as error:  # raised by one of several, only Ray can stop the others
+        if workers > 1 or error.errno not in FULL:
+            raise
+        return {"failed": str(error)}
     weights = {name: value.cpu().numpy() for name, value in result.weights.items()}
     return {**asdict(result), "weights": weights} if rank == 0 else None

@@ -3,13 +3,15 @@
 A fault is a step and what happens at it:
 
     worker0, worker1    the worker of that rank is killed once it has taken the step
-    driver              the driver is killed then, and Ray with it
+    driver              the driver is killed then, and Ray with it; the worker takes no step more
+    orphan              the same, but the worker trains on until Ray ends it
     torn                the worker is killed when it has written half of the step's state
     renamed             the worker is killed when the state stands, before Ray hears of the step
 """
 
 import os
 import signal
+import time
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +48,7 @@ def inject(task):
     def struck(step, kind, number):
         if (step, kind) in task.faults and first(f"{task.log}.{step}.{kind}"):
             os.kill(number, signal.SIGKILL)
+            time.sleep(60 if kind == "driver" else 0)
 
     def counted(run, batch):
         update(run, batch)
@@ -53,6 +56,7 @@ def inject(task):
             with open(task.log, "a") as log:
                 log.write(f"{run.step}\n")
             struck(run.step, "driver", task.driver)
+            struck(run.step, "orphan", task.driver)
         struck(run.step, f"worker{rank}", os.getpid())
 
     def written(data, path):

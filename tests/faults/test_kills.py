@@ -100,6 +100,17 @@ def test_drivers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
         assert not gone(tmp_path)
 
 
+@long
+def test_a_worker_trains_on_for_a_while_when_its_driver_is_killed(
+    tmp_path, tmp_path_factory, case
+):
+    whole = unkilled(1, tmp_path_factory)
+    with case("kill -9 of the driver, the worker trains on") as each:
+        assert drive(tmp_path, [(30, "orphan")]) == -9, text(tmp_path)[-4000:]
+        assert drive(tmp_path, [(30, "orphan")]) == 0, text(tmp_path)[-4000:]
+        each.repeated, each.note = repeated(tmp_path), agree(tmp_path, whole, 1)
+
+
 def test_a_worker_is_killed_while_it_writes_a_state(tmp_path, tmp_path_factory, case):
     whole = unkilled(1, tmp_path_factory)
     with case("kill -9 amid the writing of a state", 3) as each:
