@@ -51,7 +51,10 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         os.environ.setdefault(name, value)
     options: dict[str, Any] = {"log_to_driver": echo, "logging_level": "warning"}
     joins = "RAY_ADDRESS" in os.environ
-    if not joins and not ray.is_initialized():
+    if joins:  # its nodes know nothing of what is set here
+        quiet = {name: os.environ[name] for name in QUIET}
+        options |= {"runtime_env": {"env_vars": quiet}}
+    elif not ray.is_initialized():
         options |= {
             "address": "local",  # not one that another program started on this machine
             "num_cpus": params.local_cpus,
