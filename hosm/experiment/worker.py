@@ -18,6 +18,7 @@ from typing import Any
 
 import ray
 import ray.train
+import ray.train.torch
 import torch
 import torch.distributed
 from torch import Tensor, nn
