@@ -148,7 +148,7 @@ class _Run:
         self.step, self.stale, self.finished = 0, 0, False
         self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}
         self.history: list[dict[str, float]] = []
-        self.running = torch.zeros(len(self.names), dtype=torch.float64)  # type: ignore[arg-type]
+        self.running = torch.zeros((), dtype=torch.float64)  # of the terms, once there are any
 
     def averaged_weights(self) -> dict[str, Tensor]:
         """Return a copy of the averaged weights of the model."""
