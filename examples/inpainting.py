@@ -13,7 +13,7 @@ Expectation Maximization", NeurIPS 2024): nothing of D x D. Draws of the same la
 Yuille, "Gaussian Sampling by Local Perturbations", NeurIPS 2010); their variance is the map.
 
 The law is a mixture of three textures of 12 x 12 pixels, so that the exact posterior, a mixture of
-as many Gaussians, stands beside what was learned from 4,000 pictures. Two minutes on one thread:
+as many Gaussians, stands beside what was learned from 4,000 pictures. About a minute of one core:
 
     python examples/inpainting.py --out build/inpainting.png
 """

@@ -1,12 +1,14 @@
 """Where a denoised photograph is uncertain, and in which ways it may be wrong.
 
 Learns the scores of patches of 8 x 8 grey pixels from one photograph that scikit-learn ships and
-half of another, adds noise to the other half, and denoises it patch by patch: each pixel is the
-mean over the patches that hold it, and so is its variance, an upper bound (see `hosm.patches`).
-The covariance of a patch is sigma^4 s2 + sigma^2 I (Meng, Song, Li and Ermon, NeurIPS 2021,
-theorem 1); its leading directions say how the pixels err together, as in Manor and Michaeli, "On
-the Posterior Distribution in Denoising: Application to Uncertainty Quantification", ICLR 2024.
-The measured error stands beside what is predicted. Three minutes on one thread:
+two thirds of another, adds noise to the middle third, and denoises it patch by patch: each pixel
+is the mean over the patches that hold it, and so is its variance, an upper bound if that of each
+patch is right (see `hosm.patches`). The covariance of a patch is sigma^4 s2 + sigma^2 I (Meng,
+Song, Li and Ermon, NeurIPS 2021, theorem 1); its leading directions say how the pixels err
+together, as in Manor and Michaeli, "On the Posterior Distribution in Denoising: Application to
+Uncertainty Quantification", ICLR 2024. The measured error stands beside what is predicted: a small
+network ranks places rightly, but fine texture errs by more than it says, and flat parts by less.
+A minute of one core:
 
     python examples/micrograph.py --out build/micrograph.png
 """
@@ -30,8 +32,8 @@ DIRECTIONS, SHOWN = 4, 4
 def photographs() -> tuple[list[np.ndarray], np.ndarray]:
     """Return grey pages to learn from, and a clean one that is none of them."""
     flower, china = (load_sample_image(f"{each}.jpg").mean(2) for each in ("flower", "china"))
-    half = china.shape[1] // 2
-    return [flower, china[:, :half]], china[:, half:]
+    third = china.shape[1] // 3
+    return [flower, china[:, :third], china[:, -third:]], china[:, third:-third]
 
 
 def psnr(error: np.ndarray) -> float:
@@ -75,9 +77,10 @@ def picture(pages: dict[str, np.ndarray], found: tuple[np.ndarray, ...]) -> Figu
     """Draw the pages, and a line for each of some patches: its mean and its directions."""
     figure = Figure(figsize=(13, 7.6), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[1.5, 1])
+    reach = max(np.percentile(page, 99) for page in [*pages.values()][-2:])
     for ax, (name, page) in zip(above.subplots(1, len(pages)), pages.items(), strict=True):
         deviation = name.startswith(("std", "error"))
-        limits = {"vmin": 0, "vmax": np.percentile(pages["std"], 99.5) if deviation else TOP}
+        limits = {"vmin": 0, "vmax": reach if deviation else TOP}
         ax.imshow(page, cmap="viridis" if deviation else "gray", **limits)
         ax.set(xticks=[], yticks=[], title=name)
         if name == "denoised":
@@ -115,7 +118,6 @@ def main() -> None:
     noisy = clean + options.sigma * rng.normal(size=clean.shape)
     estimator = hosm.ScoreEstimator(
         options.sigma,
-        target="residual",  # an error of the denoiser counts as variance
         standardise=False,
         weight_decay=0.01,
         max_steps=options.steps,

@@ -14,7 +14,7 @@ Ermon, NeurIPS 2021, section 5, use s2 at each point; Girolami and Calderhead, "
 Langevin and Hamiltonian Monte Carlo methods", 2011, a metric that is a mean of -s2). All chains
 are adjusted by Metropolis and Hastings with the exact log p, so that none is biased, and start at
 exact draws; each step size is the one of most effective samples. These are of each coordinate
-within a mode, and the least counts.
+within a mode, and the least counts; no chain crosses to the other mode.
 
     python examples/preconditioned.py --out build/preconditioned.png
 """
@@ -112,7 +112,7 @@ def picture(results: dict[str, tuple[Tensor, float, np.ndarray]], steps: int) ->
     left.set(yscale="log", xlabel="direction, widest to thinnest")
     left.set(ylabel=f"effective samples of {steps} steps")
     others[0].set_ylabel("thinnest direction")
-    left.legend()
+    left.legend(loc="center left")
     return figure
 
 

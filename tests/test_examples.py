@@ -3,14 +3,17 @@
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from hosm.distributions import GaussianMixture
 from hosm.experiment.models import build_model, save_model
 from hosm.experiment.params import ModelParams
+from hosm.operators import DiagonalPlusLowRank
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SHAPE = (1, 8, 8)
@@ -82,6 +85,50 @@ def test_examples_print_their_figures_and_draw(monkeypatch, tmp_path, capsys, na
     with Image.open(out) as image:
         pixels = np.asarray(image.convert("L"))
     assert image.width > 500 and pixels.std() > 20
+
+
+def names_of(name):
+    return runpy.run_path(str(EXAMPLES / name))
+
+
+def test_conjugate_gradients_give_the_exact_answer_of_a_gaussian():
+    example = names_of("inpainting.py")
+    law, generator = example["textures"](), torch.Generator().manual_seed(0)
+    S, sigma = law.covariances[0], example["SIGMA"]
+    one = GaussianMixture(torch.ones(1).double(), law.means[:1], S.unsqueeze(0))
+    x = one.sample(3, generator)
+    x_noisy = x + sigma * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+    known = torch.arange(x.shape[1]) % 5 == 0
+    values, vectors = torch.linalg.eigh(S)
+    C = values * sigma**2 / (values + sigma**2)  # of x given x_noisy, in the eigenvectors
+    factor = (vectors * (C - C[0] / 2).sqrt()).expand(3, -1, -1)
+    covariance = DiagonalPlusLowRank((C[0] / 2).expand(x.shape), factor)
+    mean = x_noisy @ (vectors * (C / sigma**2)) @ vectors.T
+    given = SimpleNamespace(covariance=covariance)
+    found = example["corrected"](given, mean, x[:, known], known)
+    torch.testing.assert_close(found, example["exact"](one, x_noisy, x[:, known], known)[0])
+
+
+def test_the_stein_kernel_finds_the_curvature_of_a_gaussian():
+    example = names_of("causal_ordering.py")
+    x = np.random.default_rng(0).normal(size=(800, 3)) @ np.diag([0.5, 1.0, 1.0])
+    found = example["stein_diag"](x, [0, 2])
+    assert found.shape == (800, 2)
+    np.testing.assert_allclose(np.median(found, 0), [-4.0, -1.0], rtol=0.25)
+
+
+def test_order_divergence_and_auroc_are_counts_of_pairs():
+    causal, ood = names_of("causal_ordering.py"), names_of("ood.py")
+    rng = np.random.default_rng(0)
+    parents = causal["random_graph"](8, 12, rng)
+    orders = [rng.permutation(8) for _ in range(20)]
+    for order in orders:
+        place = {int(variable): i for i, variable in enumerate(order)}
+        wrong = sum(place[i] > place[j] for i, j in np.argwhere(parents).tolist())
+        assert causal["order_divergence"](parents, order) == wrong
+    known, other = rng.integers(0, 6, 30), rng.integers(2, 8, 40)
+    pairs = np.mean([(b > a) + 0.5 * (b == a) for a in known for b in other])
+    assert ood["auroc"](known, other) == pytest.approx(pairs)
 
 
 def test_examples_are_short():
