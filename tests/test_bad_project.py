@@ -544,6 +544,16 @@ COMMANDS = {
     ),
     "classifier of unknown images": (command("pipeline.classifier", "nosuch"), "prepared/nosuch"),
     "diversity of unknown images": (command("pipeline.diversity", "nosuch"), "prepared/nosuch"),
+    "a cluster that is away": (
+        command("pipeline.train", "two-modes", RAY_ADDRESS="127.0.0.1:9"),
+        "no Ray cluster answers at RAY_ADDRESS=127.0.0.1:9",
+        "ray start --head",
+    ),
+    "a cluster's address of another kind": (
+        command("pipeline.train", "two-modes", RAY_ADDRESS="http://host:8265"),
+        "RAY_ADDRESS = 'http://host:8265'",
+        "legal: host:port",
+    ),
     "report before anything": (command("pipeline.report"), "does not exist", "run the stage"),
     "an unknown stage": (command("pipeline.nosuch"), "pipeline.nosuch"),
     "submit an unknown stage": (

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from hosm.experiment.masking import masked
 from hosm.experiment.params import ClusterParams
 from hosm.experiment.process import StageError
 
-__all__ = ["NO_TOKEN", "connect", "places"]
+__all__ = ["NO_TOKEN", "connect", "places", "unreachable"]
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
@@ -31,6 +32,26 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "PYTHONWARNINGS": "ignore::FutureWarning",
 }
+
+
+def unreachable(address: str) -> str | None:
+    """Return why there is no cluster to join at an address; None if something listens there.
+
+    Ray itself would try for minutes.
+
+    Args:
+        address: as in RAY_ADDRESS.
+    """
+    host, _, port = address.rpartition(":")
+    if address == "auto":
+        return None
+    if not host or "://" in address or not port.isdecimal():
+        return f"RAY_ADDRESS = {address!r}; legal: host:port of the head node, auto, or unset"
+    try:
+        socket.create_connection((host, int(port)), 3.0).close()
+    except (OSError, OverflowError) as error:
+        return f"no Ray cluster answers at RAY_ADDRESS={address}: {error}; `ray start --head`"
+    return None
 
 
 @contextmanager
@@ -51,6 +72,8 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         os.environ.setdefault(name, value)
     options: dict[str, Any] = {"log_to_driver": echo, "logging_level": "warning"}
     joins = "RAY_ADDRESS" in os.environ
+    if joins and (reason := unreachable(os.environ["RAY_ADDRESS"])):
+        raise StageError(masked(reason))
     if joins:  # its nodes know nothing of what is set here
         quiet = {name: os.environ[name] for name in QUIET}
         options |= {"runtime_env": {"env_vars": quiet}}

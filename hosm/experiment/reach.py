@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 import ray
 
-from hosm.experiment.connection import NO_TOKEN, places
+from hosm.experiment.connection import NO_TOKEN, places, unreachable
 from hosm.experiment.exchange import Store, storage
 from hosm.experiment.health import Finding
 from hosm.experiment.masking import masked
@@ -31,15 +30,6 @@ print(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]))
 """
 
 
-def _refusal(host: str, port: int) -> str | None:
-    """Return why nothing listens at a port; None if something does."""
-    try:
-        socket.create_connection((host, port), PATIENCE).close()
-    except OSError as error:
-        return str(error)
-    return None
-
-
 def ray_cluster(root: Path) -> list[Finding]:
     """Check that the cluster at RAY_ADDRESS takes the workers that params.yaml asks for.
 
@@ -49,16 +39,8 @@ def ray_cluster(root: Path) -> list[Finding]:
     address = os.environ.get("RAY_ADDRESS")
     if address is None:
         return [Finding("ok", f"{ray.__version__}; RAY_ADDRESS is not set: a local cluster")]
-    host, _, port = address.rpartition(":")
-    if address != "auto":
-        if not host or "://" in address or not port.isdecimal():
-            text = f"RAY_ADDRESS = {address!r}; legal: host:port of the head node, auto, or unset"
-            return [Finding("mend", text)]
-        if reason := _refusal(host, int(port)):
-            text = (
-                f"no Ray cluster answers at RAY_ADDRESS={address} ({reason}); `ray start --head`"
-            )
-            return [Finding("mend", text)]
+    if reason := unreachable(address):
+        return [Finding("mend", reason)]
     try:
         command = [sys.executable, "-c", PROBE]
         done = subprocess.run(command, capture_output=True, text=True, timeout=4 * PATIENCE)
