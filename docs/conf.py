@@ -82,9 +82,8 @@ def _examples() -> str:
         code = path.read_text(encoding="utf-8")
         first, _, rest = (ast.get_docstring(ast.parse(code)) or "").partition("\n")
         parts += [f"## {path.stem.replace('_', ' ').capitalize()}", f"**{first}**", rest.strip()]
-        picture = f"reports/figures/example-{path.stem.replace('_', '-')}.png"
-        if (ROOT / picture).exists():
-            parts.append(f"![{first}](../{picture})")
+        if (ROOT / "docs" / "pictures" / f"{path.stem}.png").exists():
+            parts.append(f"![{first}](pictures/{path.stem}.png)")
         parts.append(f"```{{literalinclude}} ../examples/{path.name}\n:language: python\n```")
     return "\n\n".join(parts) + "\n"
 
