@@ -22,6 +22,7 @@ from tests.faults.processes import ROOT, environment, gone, start, text, wait_fo
 pytestmark = pytest.mark.faults
 long = pytest.mark.long
 MODEL = "data/models/two-modes/model.safetensors"
+UNKILLED = []
 
 
 @pytest.fixture
@@ -90,27 +91,26 @@ def strike(clone, process, number):
 
 
 @long
-def test_dvc_is_killed_and_started_again(clone, case):
-    with case("dvc repro ended by SIGINT, SIGTERM, SIGKILL", 3) as each:
-        models = []
-        for number in (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            (clone / "log.txt").unlink(missing_ok=True)
-            shutil.rmtree(clone / "runs", ignore_errors=True)
-            shutil.rmtree(clone / "data" / "models", ignore_errors=True)
-            shutil.rmtree(clone / ".dvc" / "cache" / "runs", ignore_errors=True)
-            (clone / "dvc.lock").unlink(missing_ok=True)
-            if number:
-                struck = repro(clone)
-                strike(clone, struck, number)
-                assert struck.returncode != 0 and not (clone / MODEL).exists()
-                wait_for(lambda: "interrupted" in text(clone), 30, lambda: text(clone))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_dvc_is_killed_and_started_again(clone, number, case):
+    with case(f"dvc repro ended by {number.name}") as each:
+        if not UNKILLED:
             assert repro(clone).wait(300) == 0, text(clone)[-4000:]
-            assert not number or "continuing after step" in text(clone)
-            assert not number or "stopped; a new start goes on" in text(clone)
-            models.append(digest(clone / MODEL))
-            assert running(clone) == ["KILLED", "FINISHED"][0 if number else 1 :]
-            assert logged(clone) == list(range(200, 2001, 200))  # of both drivers
-        assert len(set(models)) == 1
+            UNKILLED.append(digest(clone / MODEL))
+            for place in ("runs", "data", ".dvc/cache"):
+                shutil.rmtree(clone / place)
+            for file in ("dvc.lock", "log.txt"):
+                (clone / file).unlink()
+        struck = repro(clone)
+        strike(clone, struck, number)
+        assert struck.returncode != 0 and not (clone / MODEL).exists()
+        wait_for(lambda: "interrupted" in text(clone), 30, lambda: text(clone))
+        assert "stopped; a new start goes on" in text(clone)
+        assert repro(clone).wait(300) == 0, text(clone)[-4000:]
+        assert "continuing after step" in text(clone)
+        assert digest(clone / MODEL) == UNKILLED[0]
+        assert running(clone) == ["KILLED", "FINISHED"]
+        assert logged(clone) == list(range(200, 2001, 200))  # of both drivers
         each.note = "equal bit for bit"
 
 
