@@ -8,6 +8,7 @@ RAY_API_SERVER_ADDRESS. Ctrl-C leaves the job running.
 """
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -27,6 +28,10 @@ PASSED = (
     *(f"MLFLOW_TRACKING_{name}" for name in ("URI", "USERNAME", "PASSWORD", "TOKEN")),
     *(f"AWS_{name}" for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
     *("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "HOSM_STORAGE", "HOSM_TRACEBACK"),
+)
+CHATTY = (
+    *(f"ray.dashboard.modules.{name}" for name in ("dashboard_sdk", "job.sdk")),
+    *(f"ray._private.runtime_env.{name}" for name in ("packaging", "working_dir")),
 )
 PATIENCE = 60  # seconds that a cluster which has just started may take to accept a job
 
@@ -98,6 +103,8 @@ def submit(stage: str) -> None:
         StageError: the cluster does not answer, or the job failed.
     """
     files, store = stage_files(PROJECT, stage), open_store()
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
     client = _client()
     store.push(PROJECT, files.inputs)
     store.forget(files.outputs)
