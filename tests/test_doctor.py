@@ -197,6 +197,11 @@ This process on 127.0.0.1 was started with:
         (answering(0, '[{"CPU": 1}]'), "mend", "room for 0; params.yaml asks for 1 workers of 2"),
         (answering(1, err=MISMATCH), "mend", "Ray: 2.50.0 Python: 3.12.1 This process"),
         (answering(1, err="ray.exceptions.AuthenticationError: x"), "mend", "RAY_AUTH_MODE=token"),
+        (
+            answering(1, err="W: Unauthenticated: x\nConnectionError"),
+            "mend",
+            "RAY_AUTH_MODE=token",
+        ),
         (answering(1, err="a\nConnectionError: gone\n"), "mend", "cannot be joined: Connection"),
     ],
 )

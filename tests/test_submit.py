@@ -385,6 +385,13 @@ def test_a_cluster_that_asks_for_a_token_says_so(project, tmp_path):
         done = python(root, refused | token, "hosm.experiment.submit", "prepare@two-modes")
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         assert (root / "data/prepared/two-modes/card.json").is_file()
+        joining = refused | {"RAY_ADDRESS": cluster.address}
+        done = python(root, joining, "pipeline.train", "two-modes")
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr[-2000:]
+        assert "cannot be joined: not Ray, or the Ray cluster asks for a token" in done.stderr
+        examined = python(root, joining, "hosm.experiment.doctor", "--json")
+        found = {each["check"]: each["text"] for each in json.loads(examined.stdout)}
+        assert "RAY_AUTH_MODE" in found["ray"] and "RAY_AUTH_MODE=token" in found["dashboard"]
     finally:
         cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)

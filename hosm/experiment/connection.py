@@ -90,12 +90,10 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     try:
         ray.init(ignore_reinit_error=True, **options)
         signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
-    except AuthenticationError as error:
-        raise StageError(NO_TOKEN) from error
-    except ConnectionError as error:
+    except (ConnectionError, AuthenticationError) as error:
         where = masked(os.environ.get("RAY_ADDRESS", "local"))
         raise StageError(
-            f"no Ray cluster answers at RAY_ADDRESS={where}; see `make doctor`"
+            f"RAY_ADDRESS={where} cannot be joined: not Ray, or {NO_TOKEN}"
         ) from error
     try:
         _await_places(params, PATIENCE if joins else 0.0)

@@ -44,8 +44,11 @@ def ray_cluster(root: Path) -> list[Finding]:
     try:
         command = [sys.executable, "-c", PROBE]
         done = subprocess.run(command, capture_output=True, text=True, timeout=4 * PATIENCE)
-    except subprocess.TimeoutExpired:
-        return [Finding("mend", f"RAY_ADDRESS={address} is no Ray cluster, or it hangs")]
+    except subprocess.TimeoutExpired as late:
+        if b"Unauthenticated" in (late.stderr or b""):
+            return [Finding("mend", NO_TOKEN)]
+        text = f"RAY_ADDRESS={address} is no Ray cluster, or it hangs; see RAY_AUTH_MODE in README"
+        return [Finding("mend", text)]
     if done.returncode:
         return [Finding("mend", _why(done.stderr, address))]
     nodes = json.loads(done.stdout.splitlines()[-1])
@@ -59,7 +62,7 @@ def ray_cluster(root: Path) -> list[Finding]:
 
 def _why(output: str, address: str) -> str:
     """Return in one line why a cluster cannot be joined."""
-    if "AuthenticationError" in output:
+    if "Unauthenticated" in output or "AuthenticationError" in output:
         return NO_TOKEN
     if "Version mismatch" in output:
         versions = " ".join(output.rpartition("Version mismatch:")[2].split())
