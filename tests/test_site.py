@@ -23,7 +23,9 @@ frame.onload = () => setTimeout(() => {
     for (let e = each; e !== page.body; e = e.parentElement) {
       if (getComputedStyle(e).overflowX === "auto") return false;
     }
-    return each.getBoundingClientRect().right > root.clientWidth + 1;
+    const inner = Math.max(...[...each.querySelectorAll("*")].map(
+      (part) => part.getBoundingClientRect().right), each.getBoundingClientRect().right);
+    return inner > root.clientWidth + 1;
   });
   out.textContent = JSON.stringify({
     broken: [...page.images].filter((i) => !i.complete || !i.naturalWidth).map((i) => i.src),
