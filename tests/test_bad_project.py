@@ -413,9 +413,7 @@ def rewritten(data):
     """Replace a checkpoint by other bytes, with their right checksum."""
 
     def damage(path):
-        path.write_bytes(data)
-        digest = hashlib.sha256(data).hexdigest()
-        path.with_name(path.name + ".sha256").write_text(digest)
+        path.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
 
     return damage
 
@@ -456,9 +454,9 @@ MODELS = {
     "a card without settings": (model(lambda f: card(settings=None)(f)), "no complete model"),
     "a card of another dimension": (model(lambda f: card(shape=[7])(f)), "do not fit its card"),
     "no checkpoint": (lambda place: load_checkpoint(place / "none.pt"), "none.pt"),
-    "no checksum": (
-        checkpoint(lambda p: p.with_name("state.pt.sha256").unlink()),
-        "state.pt.sha256",
+    "a checkpoint without checksum": (
+        checkpoint(lambda p: p.write_bytes(p.read_bytes().partition(b"\n")[2])),
+        "state.pt is damaged",
     ),
     "a truncated checkpoint": (checkpoint(truncated), "state.pt is damaged", "checksum"),
     "an altered checkpoint": (checkpoint(lambda p: p.write_bytes(b"x")), "state.pt is damaged"),

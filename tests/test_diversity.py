@@ -389,7 +389,9 @@ def settings(tmp_path, **changes):
     }
     raw |= {"profile": "smoke", "images": ["digits8"]}
     raw["diversity"] |= changes
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(raw))
+    (tmp_path / "params.yaml").write_text(
+        yaml.safe_dump(json.loads(json.dumps(raw)))
+    )  # no aliases
     return tmp_path / "params.yaml"
 
 

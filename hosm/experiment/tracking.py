@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -84,7 +83,6 @@ def _sqlite_file(uri: str, root: Path = Path("/")) -> Path | None:
     return root / uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
 
 
-@cache
 def _settle() -> None:
     """Bound MLflow's patience and turn its telemetry off, where the user has not said."""
     for name, value in DEFAULTS.items():
