@@ -13,6 +13,7 @@ from PIL import Image
 from hosm.distributions import GaussianMixture
 from hosm.experiment.models import build_model, save_model
 from hosm.experiment.params import ModelParams
+from hosm.experiment.tracking import open_tracker
 from hosm.operators import DiagonalPlusLowRank
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -134,3 +135,27 @@ def test_order_divergence_and_auroc_are_counts_of_pairs():
 def test_examples_are_short():
     for path in EXAMPLES.glob("*.py"):
         assert path.read_text().count("\n") <= 200, path.name
+
+
+def test_compare_runs_reads_the_estimates_of_a_store(monkeypatch, tmp_path, capsys):
+    tracker = open_tracker(f"sqlite:///{tmp_path}/mlflow.db", "hosm", tmp_path)
+    out = ("--store", tracker.uri, "--out", tmp_path / "compared.png")
+    with pytest.raises(ValueError, match="holds no finished estimate; run `dvc repro sweep`"):
+        run(monkeypatch, "compare_runs.py", *out)
+    cell = {"dataset": "gaussian100", "regime": "streaming", "sigma": 0.05, "rank": 15}
+    with tracker.run("sweep") as parent:
+        for seed, error in ((0, 7.0), (1, 9.0)):
+            params = {**cell, "target": "moment", "seed": seed}
+            numbers, tags = {"s2_error": error}, {"stage": "trial"}
+            tracker.finished_child(parent, f"trial{seed}", params, numbers, tags)
+            lost = {**params, "target": "residual"}
+            tracker.finished_child(parent, f"lost{seed}", lost, numbers, tags, "FAILED")
+    capsys.readouterr()
+    run(monkeypatch, "compare_runs.py", *out)
+    printed = capsys.readouterr().out
+    assert (
+        "residual" not in printed
+        and "gaussian100 streaming   0.05 moment    15     8    1" in printed
+    )
+    with Image.open(tmp_path / "compared.png") as image:
+        assert image.width > 300

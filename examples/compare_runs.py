@@ -1,0 +1,84 @@
+"""Comparing runs in MLflow: the error of s2 by rank and target, from the store of the experiment.
+
+After `make repro` (or any sweep) each estimate is a run of its own in MLflow, with its settings as
+params and its errors as metrics. In MLflow's pages (`make ui`) one ticks runs and presses Compare;
+here the same table is read by program, as one would for a report of one's own.
+
+    python examples/compare_runs.py                     # runs/mlflow.db of this clone
+    MLFLOW_TRACKING_URI=http://host:5000 python examples/compare_runs.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+from matplotlib.figure import Figure
+
+EXPERIMENT = "hosm"
+CELL = ["dataset", "regime", "sigma", "target", "rank"]
+
+
+def trials(uri: str) -> pd.DataFrame:
+    """Return the finished estimates of all sweeps: settings, seed, and the error of s2.
+
+    Args:
+        uri: the MLflow store.
+
+    Raises:
+        ValueError: the store holds none.
+    """
+    mlflow.set_tracking_uri(uri)
+    chosen = "tags.stage = 'trial' and attributes.status = 'FINISHED'"
+    runs = mlflow.search_runs(experiment_names=[EXPERIMENT], filter_string=chosen)
+    if "metrics.s2_error" not in runs or runs.empty:
+        raise ValueError(f"{uri} holds no finished estimate; run `dvc repro sweep` first")
+    names = {f"params.{name}": name for name in (*CELL, "seed")}
+    table = runs.rename(columns={**names, "metrics.s2_error": "error"})
+    table = table.dropna(subset=["error"]).astype({"rank": int, "sigma": float})
+    return table.drop_duplicates([*CELL, "seed"])[[*CELL, "seed", "error"]]
+
+
+def compared(table: pd.DataFrame) -> pd.DataFrame:
+    """Return mean and standard error over seeds of each cell, the least error first."""
+    groups = table.groupby(CELL)["error"].agg(["mean", "sem", "count"])
+    return groups.sort_values(["dataset", "mean"]).reset_index()
+
+
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """Draw the errors against the rank, a chart for each data set, a line for each target."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    datasets = list(dict.fromkeys(table["dataset"]))
+    figure = Figure(figsize=(4 * len(datasets), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(datasets), squeeze=False)[0]
+    for ax, dataset in zip(axes, datasets, strict=True):
+        rows = table[table["dataset"] == dataset]
+        for key, part in rows.groupby(["regime", "sigma", "target"]):
+            part = part.sort_values("rank")
+            label = f"{key[2]}, {key[0]}, σ = {key[1]:g}"
+            ax.errorbar(part["rank"], part["mean"], part["sem"], marker="o", label=label)
+        ax.set(title=dataset, xlabel="rank (0: a diagonal)", ylabel="squared error of s2")
+        ax.set_xticks(sorted(rows["rank"].unique()))
+        ax.set_yscale("log")
+        ax.legend(fontsize=7)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Print the table and draw it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    default = f"sqlite:///{Path.cwd() / 'runs' / 'mlflow.db'}"
+    parser.add_argument("--store", default=os.environ.get("MLFLOW_TRACKING_URI", default))
+    parser.add_argument("--out", type=Path, default=Path("build/compare_runs.png"))
+    given = parser.parse_args()
+    table = compared(trials(given.store))
+    print(table.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+    draw(table, given.out)
+    print(given.out)
+
+
+if __name__ == "__main__":
+    main()
