@@ -261,7 +261,8 @@ def test_a_job_that_fails_says_why_and_leaves_earlier_results(
 
 def needs(workers):
     base = {"use_gpu": False, "backend": "auto", "local_cpus": 64, "object_store_mb": 100}
-    return ClusterParams(**base, workers=workers, cpus_per_worker=1, max_failures=0)
+    base |= {"max_failures": 0, "checkpoint_every": 0, "checkpoints_kept": 2}
+    return ClusterParams(**base, workers=workers, cpus_per_worker=1)
 
 
 @pytest.fixture
