@@ -317,7 +317,7 @@ def test_sweeps_whose_trials_stop_early_end(sweep_inputs):
     with connection.connect(needs(1), echo=False):
         for number in range(REPEATS):
             begun = time.monotonic()
-            trials, _ = search.run_sweep(sweep_inputs(number), f"sweep{number}", lambda *_: None)
+            trials, *_ = search.run_sweep(sweep_inputs(number), f"sweep{number}", lambda *_: None)
             assert len(trials) == 2 and (trials["steps"] < 2000).all()
             assert time.monotonic() - begun < 150
             wait_for(all_free, 30)
