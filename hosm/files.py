@@ -79,7 +79,7 @@ def _guarded(path: Path, reader: Callable[[Path], Any]) -> Any:  # noqa: ANN401
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:  # NumPy says how to run what it holds
             reason = "it holds pickled objects, legal are numbers"
-        raise ValueError(f"{path} cannot be read: {reason}") from error
+        raise ValueError(f"{path} cannot be read, legal is a sound file: {reason}") from error
 
 
 def read_rows(path: str | os.PathLike[str]) -> Rows:
@@ -107,10 +107,13 @@ def read_rows(path: str | os.PathLike[str]) -> Rows:
 
 
 def _numpy(path: Path) -> Rows:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return Rows(loaded, [])
-    with loaded as archive:
+    with path.open("rb") as stream:
+        loaded = np.load(stream, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            if stream.read(1):
+                raise ValueError("it holds more than one array; legal is one")
+            return Rows(loaded, [])
+    with np.load(path, allow_pickle=False) as archive:
         if len(archive.files) != 1:
             raise ValueError(f"it holds the arrays {archive.files}; legal is one")
         return Rows(archive[archive.files[0]], [])
@@ -237,7 +240,8 @@ def write(
     if suffix == ".npz":
         _whole(place, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
         return [place]
-    writers = {".npy": _write_npy, ".csv": _write_csv, ".parquet": _write_parquet}
+    writers = {".npy": lambda aside, values, _: np.save(aside, values, allow_pickle=False)}
+    writers |= {".csv": _write_csv, ".parquet": _write_parquet}
     written = []
     for name, values in arrays.items():
         file = place if len(arrays) == 1 else place.with_name(f"{place.stem}.{name}{place.suffix}")
@@ -253,10 +257,6 @@ def _whole(path: Path, fill: Callable[[Path], None]) -> None:
         staged = Path(folder) / path.name
         fill(staged)
         os.replace(staged, path)
-
-
-def _write_npy(path: Path, values: Array, names: list[str] | None) -> None:
-    np.save(path, values, allow_pickle=False)
 
 
 def _table(path: Path, values: Array, names: list[str] | None) -> tuple[list[str], Array]:

@@ -318,9 +318,13 @@ DATA = {
     "a vector": (
         own("x.npy", lambda p: np.save(p, POINTS[:, 0])),
         "(100,)",
-        "legal: numbers, (n, D)",
+        "legal is (n, D)",
     ),
-    "texts": (own("x.npy", lambda p: np.save(p, POINTS.astype(str))), "legal: numbers"),
+    "texts": (
+        own("x.npy", lambda p: np.save(p, POINTS.astype(str))),
+        "<U",
+        "legal are real numbers",
+    ),
     "infinite values": (own("x.npy", lambda p: np.save(p, np.inf * POINTS)), "finite numbers"),
     "an object array": (
         own("x.npy", lambda p: np.save(p, OBJECTS, allow_pickle=True)),
@@ -340,16 +344,17 @@ DATA = {
     ),
     "a truncated archive": (
         own("x.npz", lambda p: (np.savez(p, a=POINTS), truncated(p))),
-        "x.npz is truncated",
+        "x.npz cannot be read, legal is a sound file",
     ),
     "a column of texts": (
         own("x.csv", lambda p: p.write_text("a,b\n1,red\n2,blue\n")),
-        "'b'",
-        "numbers alone",
+        "'red' to float64 at row 0, column 2",
+        "legal is a sound file",
     ),
     "a hole in a table": (
         own("x.csv", lambda p: p.write_text("a,b\n1,2\n3,\n")),
-        "missing or infinite",
+        "string '' to float64 at row 1, column 2",
+        "legal is a sound file",
     ),
     "an empty table": (own("x.csv", lambda p: p.write_text("")), "x.csv"),
     "no parquet": (own("x.parquet", lambda p: p.write_text("none")), "x.parquet"),

@@ -204,7 +204,7 @@ def _picked(name: str, sizes: dict[str, int], seed: int, folder: Path | None) ->
 
 
 def _divided(path: Path, sizes: dict[str, int], seed: int) -> DataSet:
-    rows = read(path, read_own)
+    rows = read_own(path)
     wanted = sum(sizes.values())
     if wanted > len(rows):
         raise ValueError(f"{wanted} points are asked for; {path} holds {len(rows)}")

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hosm.files import read_rows
+
 __all__ = ["FORMATS", "IMAGES", "SPLITS", "Array", "Block", "read", "read_npy", "read_own"]
 
 Array = NDArray[Any]
@@ -62,46 +64,13 @@ def read_npy(path: Path) -> Array:
 
 
 def read_own(path: Path) -> Array:
-    """Return the rows of a user's file, float32, shape (n, *)."""
-    if path.suffix == ".npy":
-        rows = read_npy(path)
-    elif path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            if len(archive.files) != 1:
-                raise ValueError(f"it holds the arrays {archive.files}; legal is one")
-            rows = archive[archive.files[0]]
-    else:
-        rows = _columns(path)
-    if rows.dtype.kind not in "fiu" or rows.ndim < 2 or rows.size == 0:
-        raise ValueError(f"it holds {rows.dtype} of shape {rows.shape}; legal: numbers, (n, D)")
+    """Return the rows of a user's file (see `hosm.files`), float32, shape (n, *), finite."""
+    rows = read_rows(path).values
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)
     if not np.isfinite(rows).all():
-        raise ValueError("it holds missing or infinite values; legal are finite numbers")
+        raise ValueError(f"{path} holds missing or infinite values; legal are finite numbers")
     return rows
-
-
-def _columns(path: Path) -> Array:
-    """Return the columns of a .csv, with or without a line of names, or of a .parquet file."""
-    pandas = _optional("pandas", "pipeline")
-    if path.suffix == ".parquet":
-        frame = pandas.read_parquet(path)
-    else:
-        with path.open() as file:
-            cells = file.readline().split(",")
-        frame = pandas.read_csv(path, header=None if all(map(_is_number, cells)) else 0)
-    other = frame.select_dtypes(exclude="number").columns
-    if len(other):
-        raise ValueError(f"the column {other[0]!r} holds no numbers; legal are numbers alone")
-    return frame.to_numpy()
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _optional(module: str, extra: str = "images") -> Any:  # noqa: ANN401
