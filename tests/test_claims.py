@@ -168,3 +168,26 @@ def test_posteriors_in_the_plane_are_judged(results, values, words):
     planar = _changed(results.planar, "dataset == 'rings'", **values)
     judged = list(denoiser_claims(replace(results, planar=planar)))
     assert _find(judged, where, words).verdict == "does not hold"
+
+
+def test_figure_1_is_judged_at_both_ends_of_sigma(results):
+    near, far, same = module._reduction(results.reduction_errors)
+    assert (near.verdict, far.verdict, same.verdict) == ("holds", "does not hold", "holds")
+    assert near.where.endswith("σ = 0.001") and far.where.endswith("σ = 0.1")
+    assert "3,000 and 3,000 without, 0.02" in near.evidence and same.evidence.startswith("1.00")
+    errors = results.reduction_errors.copy()
+    none = errors["reduction"] == "none"
+    errors.loc[none, ["s1_error", "s2_error"]] = 0.03
+    near, far, _ = module._reduction(errors)
+    assert (near.verdict, far.verdict) == ("does not hold", "holds")
+    errors.loc[~none & (errors["sigma"] == 0.1), "s2_error"] = 1.0
+    assert list(module._reduction(errors))[2].verdict == "does not hold"
+
+
+def test_joint_training_is_judged_by_the_derivative_of_its_s1():
+    row = {"rank": 15, "standard_error": 0.1}
+    baseline = [{**row, "method": module.BASELINE, "mean": 6.5}]
+    for mean, verdict in ((6.6, "holds"), (9.0, "does not hold")):
+        joint = {**row, "method": "autodiff, joint moment", "mean": mean}
+        (claim,) = module._joint("here", [joint, *baseline], baseline)
+        assert claim.verdict == verdict and claim.paper
