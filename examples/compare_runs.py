@@ -14,9 +14,9 @@ import argparse
 import os
 from pathlib import Path
 
-import mlflow
 import pandas as pd
 from matplotlib.figure import Figure
+from mlflow import MlflowClient
 
 EXPERIMENT = "hosm"
 CELL = ["dataset", "regime", "sigma", "target", "rank"]
@@ -31,15 +31,20 @@ def trials(uri: str) -> pd.DataFrame:
     Raises:
         ValueError: the store holds none.
     """
-    mlflow.set_tracking_uri(uri)
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
     chosen = "tags.stage = 'trial' and attributes.status = 'FINISHED'"
-    runs = mlflow.search_runs(experiment_names=[EXPERIMENT], filter_string=chosen)
-    if "metrics.s2_error" not in runs or runs.empty:
+    ids = [experiment.experiment_id] if experiment else []
+    runs = client.search_runs(ids, chosen, max_results=50_000) if ids else []
+    rows = [
+        {**{name: run.data.params[name] for name in (*CELL, "seed")}, "error": error}
+        for run in runs
+        if (error := run.data.metrics.get("s2_error")) is not None
+    ]
+    if not rows:
         raise ValueError(f"{uri} holds no finished estimate; run `dvc repro sweep` first")
-    names = {f"params.{name}": name for name in (*CELL, "seed")}
-    table = runs.rename(columns={**names, "metrics.s2_error": "error"})
-    table = table.dropna(subset=["error"]).astype({"rank": int, "sigma": float})
-    return table.drop_duplicates([*CELL, "seed"])[[*CELL, "seed", "error"]]
+    table = pd.DataFrame(rows).astype({"rank": int, "sigma": float})
+    return table.drop_duplicates([*CELL, "seed"])  # newest first
 
 
 def compared(table: pd.DataFrame) -> pd.DataFrame:
