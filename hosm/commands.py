@@ -164,7 +164,7 @@ def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
         return page.shape
     colours = page.shape[2] if page.ndim == 3 else 1
     side = math.isqrt(size // colours)
-    if side * side * colours != size or side > min(page.shape[:2]):
+    if side * side * colours != size or not 2 <= side <= min(page.shape[:2]):
         raise ValueError(
             f"the model is of {size} numbers; a picture of {page.shape} has no such square patches"
         )

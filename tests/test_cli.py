@@ -244,6 +244,7 @@ BAD = {
     "dense csv": ("hessian {table} {}/x.csv -o h.csv --dense", "legal are .npy and .npz files"),
     "kind": ("hessian {table} {}/x.csv -o h.xlsx", "ends in '.xlsx'; legal are .npy"),
     "no patches": ("denoise {table} {}/x.png -o o.npz", "the model is of 3 numbers; a picture of"),
+    "pixels": ("ood {table} {}/colour.png", "has no such square patches"),
     "colours": ("denoise {colour} {}/x.png -o o.npz", "the model is of 48 numbers"),
     "stride": ("denoise {grey} {}/x.png -o o.npz --stride 5", "stride is 5; legal values are 1"),
     "stride 0": ("ood {grey} {}/x.png --stride 0", "stride is 0; legal values are 1"),
@@ -268,6 +269,7 @@ def folder(tmp_path_factory):
     }
     for name, (values, names) in files.items():
         save(place / name, values, names)
+    Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(place / "colour.png")
     (place / "text.csv").write_text("a,b\n1,2\n3,red\n")
     (place / "sizes").mkdir()
     save(place / "sizes" / "1.png", PHOTO)
