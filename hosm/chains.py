@@ -85,7 +85,7 @@ def sample_chain(
     kept = _Checkpoint(checkpoint, x0, counts, generator) if checkpoint is not None else None
     if kept is not None and kept.path.exists():
         done, start = kept.read(draws)
-    for i, x, info in _transitions(kernel, start, done, total, generator):
+    for i, x, info in _transitions(kernel, start, (done, total, checkpoint_every), generator):
         draw, rest = divmod(i - burn_in, thin)
         if draw > 0 and rest == 0:
             draws[:, draw - 1] = x
@@ -99,13 +99,31 @@ def sample_chain(
 
 
 def _transitions(
-    kernel: Kernel, x: Tensor, done: int, total: int, generator: Generator | None
+    kernel: Kernel, x: Tensor, span: tuple[int, int, int], generator: Generator | None
 ) -> Iterator[tuple[int, Tensor, ChainInfo]]:
-    """Yield number, points and info of each transition from x on, after `done` of `total`."""
+    """Yield number, points and info of each transition from x on.
+
+    Args:
+        kernel: the transition.
+        x: the points, shape (n, D).
+        span: transitions done, and at the end; and between two at which the generator must be
+            that of the last transition, which no walk passes.
+        generator: source of the noise.
+    """
+    i, total, every = span
     state = kernel.init(x)
-    for i in range(done + 1, total + 1):
-        state, info = kernel.step(state, generator)
-        yield i, state.x, info
+    while i < total:
+        room = min(total, (i // every + 1) * every) - i
+        if kernel.walk is not None and kernel.draw is not None and room >= kernel.length:
+            noises = [kernel.draw(state.x, generator) for _ in range(kernel.length)]
+            state, infos = kernel.walk(state, noises)
+            for info in infos:
+                i += 1
+                yield i, info.x, info
+        else:
+            state, info = kernel.step(state, generator)
+            i += 1
+            yield i, state.x, info
 
 
 def _check_finite(x: Tensor, transitions: int, kernel: Kernel) -> None:

@@ -149,8 +149,8 @@ class GaussianMixture(Mixture):
     def _curvature(self, x: Tensor, r: Tensor) -> Tensor:
         return -(r @ self._precisions.flatten(1)).unflatten(1, (self.dimension,) * 2)
 
-    def _curvature_diag(self, x: Tensor, r: Tensor) -> Tensor:
-        return -r @ self._precisions.diagonal(dim1=1, dim2=2)
+    def _second(self, x: Tensor) -> Tensor:
+        return -self._precisions.diagonal(dim1=1, dim2=2)
 
     def _coupling(self, x: Tensor, r: Tensor, d: Tensor) -> Tensor:
         return placements(-torch.einsum("nk,nka,kbc->nabc", r, d, self._precisions))
@@ -195,19 +195,15 @@ class LogisticMixture(Mixture):
         log_prob = logsigmoid(u) + logsigmoid(-u) - self.scales.log()
         return self.weights.log() + log_prob.sum(-1), -torch.tanh(u / 2) / self.scales
 
-    def _second(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return u and l'' of each coordinate, both of shape (n, K, D)."""
+    def _second(self, x: Tensor) -> Tensor:
         u = (x.unsqueeze(1) - self.locations) / self.scales
-        return u, -2 * torch.sigmoid(u) * torch.sigmoid(-u) / self.scales.square()
+        return -2 * torch.sigmoid(u) * torch.sigmoid(-u) / self.scales.square()
 
     def _curvature(self, x: Tensor, r: Tensor) -> Tensor:
-        return torch.diag_embed(self._curvature_diag(x, r))
-
-    def _curvature_diag(self, x: Tensor, r: Tensor) -> Tensor:
-        return (r.unsqueeze(1) @ self._second(x)[1]).squeeze(1)
+        return torch.diag_embed((r.unsqueeze(1) @ self._second(x)).squeeze(1))
 
     def _coupling(self, x: Tensor, r: Tensor, d: Tensor) -> Tensor:
-        u, second = self._second(x)
+        u, second = (x.unsqueeze(1) - self.locations) / self.scales, self._second(x)
         third = torch.einsum("nk,nka->na", r, -second * torch.tanh(u / 2) / self.scales)
         pairs = torch.diag_embed(torch.einsum("nk,nka,nkb->nab", r, d, second))
         return placements(pairs) + torch.diag_embed(torch.diag_embed(third))

@@ -73,8 +73,8 @@ class SmoothedData(Mixture):
         eye = torch.eye(self.dimension, dtype=x.dtype, device=x.device)
         return (-eye / self.sigma**2).expand(x.shape[0], -1, -1)
 
-    def _curvature_diag(self, x: Tensor, r: Tensor) -> Tensor:
-        return torch.full_like(x, -1 / self.sigma**2)
+    def _second(self, x: Tensor) -> Tensor:
+        return x.new_full((1, self.dimension), -1 / self.sigma**2)
 
     def _coupling(self, x: Tensor, r: Tensor, d: Tensor) -> Tensor:
         return x.new_zeros(())  # all curvatures are equal, and the mean of d is 0

@@ -238,8 +238,8 @@ class Mixture(Law):
         """Return sum_k r_k grad^2 l_k(x), shape (n, D, D), for r of shape (n, K)."""
 
     @abstractmethod
-    def _curvature_diag(self, x: Tensor, r: Tensor) -> Tensor:
-        """Return the diagonal of `_curvature`, shape (n, D)."""
+    def _second(self, x: Tensor) -> Tensor:
+        """Return the diagonals of grad^2 l_k(x), (n, K, D) or a shape that broadcasts to it."""
 
     @abstractmethod
     def _coupling(self, x: Tensor, r: Tensor, d: Tensor) -> Tensor:
@@ -270,14 +270,13 @@ class Mixture(Law):
 
     def _hessian_diag(self, x: Tensor) -> Tensor:
         r, d = self.deviations(x)
-        return (r.unsqueeze(1) @ d.square()).squeeze(1) + self._curvature_diag(x, r)
+        return (r.unsqueeze(1) @ (d.square() + self._second(x))).squeeze(1)
 
     def _score_and_diagonal(self, x: Tensor) -> Tensor:
         log_joint, g = self._components(x)
         r = log_joint.softmax(-1).unsqueeze(1)
         s1 = r @ g
-        diagonal = (r @ (g - s1).square()).squeeze(1) + self._curvature_diag(x, r.squeeze(1))
-        return torch.cat([s1, diagonal.unsqueeze(1)], 1)
+        return torch.cat([s1, r @ ((g - s1).square() + self._second(x))], 1)
 
     def _third_derivative(self, x: Tensor) -> Tensor:
         r, d = self.deviations(x)

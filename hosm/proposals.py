@@ -11,19 +11,23 @@ log p each proposal is taken.
 
 The values of scores are not checked, which would wait for the device in each step: a chain that
 diverges goes on. Their shapes are.
+
+Where scores cost little, as those of a small network or of a law in the plane do, a transition is
+spent on starting its operations one by one. `compiled` takes many transitions in one call of a
+compiled function instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hosm.checks import checked
+from hosm.checks import check_count, checked
 
-__all__ = ["ChainInfo", "ChainState", "Kernel", "gaussian_kernel"]
+__all__ = ["ChainInfo", "ChainState", "Kernel", "Noise", "compiled", "gaussian_kernel"]
 
 
 class ChainState(NamedTuple):
@@ -68,6 +72,22 @@ class ChainInfo(NamedTuple):
         return log_ratio.clamp(max=0).exp().nan_to_num(0.0).expand(self.x.shape[:-1])
 
 
+class Noise(NamedTuple):
+    """What a transition of n chains takes from the generator.
+
+    Attributes:
+        z: of N(0, I), shape (n, D).
+        threshold: log of a uniform number, shape (n,); None for chains that are not adjusted.
+    """
+
+    z: Tensor
+    threshold: Tensor | None = None
+
+
+Transition = tuple[ChainState, ChainInfo]
+Walk = Callable[[ChainState, Sequence[Noise]], tuple[ChainState, list[ChainInfo]]]
+
+
 class Kernel(NamedTuple):
     """A transition of n independent chains.
 
@@ -75,17 +95,26 @@ class Kernel(NamedTuple):
         init: x of shape (n, D) -> state.
         step: (state, generator or None) -> (state, info); it evaluates the model once.
         remedy: what to do if its chains diverge, in words.
+        draw: (x, generator or None) -> the noise that `step` takes; None if it is not known apart.
+        advance: (state, noise) -> (state, info), `step` once its noise is drawn; None likewise, or
+            where it cannot be `compiled`.
+        walk: (state, `length` noises) -> (state, as many infos), `advance` repeated in one call;
+            None unless `compiled`.
+        length: transitions of `walk`.
     """
 
     init: Callable[[Tensor], ChainState]
-    step: Callable[[ChainState, torch.Generator | None], tuple[ChainState, ChainInfo]]
+    step: Callable[[ChainState, torch.Generator | None], Transition]
     remedy: str = "a smaller step size"
+    draw: Callable[[Tensor, torch.Generator | None], Noise] | None = None
+    advance: Callable[[ChainState, Noise], Transition] | None = None
+    walk: Walk | None = None
+    length: int = 1
 
 
-def _draw(state: ChainState, generator: torch.Generator | None) -> Tensor:
-    """Draw the proposal N(mean, S S^T), shape (n, D)."""
+def _proposal(state: ChainState, z: Tensor) -> Tensor:
+    """Return the proposal of N(mean, S S^T) that z gives, both of shape (n, D)."""
     x, mean, spread = state.x, state.mean, state.spread
-    z = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
     if isinstance(spread, float):
         return mean.add(z, alpha=spread)
     if not isinstance(spread, Tensor):
@@ -131,20 +160,60 @@ def gaussian_kernel(
             return state
         return state._replace(log_prob=checked("log_prob", log_prob(x), len(x), finite=False))
 
-    def step(
-        state: ChainState, generator: torch.Generator | None = None
-    ) -> tuple[ChainState, ChainInfo]:
-        new = init(_draw(state, generator))
-        if new.log_prob is None or state.log_prob is None:
+    def draw(x: Tensor, generator: torch.Generator | None) -> Noise:
+        z = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
+        if log_prob is None:
+            return Noise(z)
+        return Noise(z, torch.empty_like(z[:, 0]).exponential_(generator=generator).neg_())
+
+    def advance(state: ChainState, noise: Noise) -> Transition:
+        new = init(_proposal(state, noise.z))
+        if new.log_prob is None or state.log_prob is None or noise.threshold is None:
             return new, ChainInfo(new.x)
         log_ratio = new.log_prob - state.log_prob
         log_ratio += _log_density(new, state.x) - _log_density(state, new.x)
-        threshold = torch.empty_like(log_ratio).exponential_(generator=generator).neg_()
-        accepted = log_ratio > threshold  # false where the ratio is not a number
+        accepted = log_ratio > noise.threshold  # false where the ratio is not a number
         chosen = ChainState(*(_where(accepted, *pair) for pair in zip(new, state, strict=True)))
         return chosen, ChainInfo(chosen.x, log_ratio)
 
-    return Kernel(init, step, remedy)
+    def step(state: ChainState, generator: torch.Generator | None = None) -> Transition:
+        return advance(state, draw(state.x, generator))
+
+    return Kernel(init, step, remedy, draw, advance)
+
+
+def compiled(kernel: Kernel, length: int = 8) -> Kernel:
+    """Return the kernel that makes so many transitions in one call of a compiled function.
+
+    Chains are those of the kernel, with the same noise, up to rounding. `sample_chain` walks
+    `length` transitions at a time where it can, and steps where fewer are left. The first walk
+    compiles (`torch.compile`): seconds, times the length; so does each other shape of the points.
+
+    Args:
+        kernel: of `langevin` or `ozaki` in its forms `diagonal` and `full`, whose model
+            torch.compile can take as a whole; what it depends on, weights too, must stay as is.
+        length: transitions of one call, 1 or more.
+
+    Raises:
+        ValueError: if length is not 1 or more, or the kernel is of another kind.
+    """
+    check_count("length", length)
+    advance = kernel.advance
+    if advance is None:
+        raise ValueError(
+            "kernel has no advance; legal are those of langevin, and of ozaki but for 'low-rank'"
+        )
+
+    def walk(state: ChainState, noises: Sequence[Noise]) -> tuple[ChainState, list[ChainInfo]]:
+        infos = []
+        for noise in noises:
+            state, info = advance(state, noise)
+            infos.append(info)
+        return state, infos
+
+    alone: Any = {"isolate_recompiles": True}  # of other kernels, which are of the same code
+    fast = torch.compile(walk, fullgraph=True, dynamic=False, **alone)
+    return kernel._replace(walk=fast, length=length)
 
 
 def _where(accepted: Tensor, new: Any, old: Any) -> Any:  # noqa: ANN401

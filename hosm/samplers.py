@@ -45,7 +45,7 @@ from torch import Tensor
 
 from hosm.chains import anneal, progress_line, sample_chain
 from hosm.checks import check_number, check_positive, checked
-from hosm.proposals import ChainInfo, ChainState, Kernel, gaussian_kernel
+from hosm.proposals import ChainInfo, ChainState, Kernel, compiled, gaussian_kernel
 
 __all__ = [
     "CLOCKS",
@@ -55,6 +55,7 @@ __all__ = [
     "ChainState",
     "Kernel",
     "anneal",
+    "compiled",
     "langevin",
     "ozaki",
     "progress_line",
@@ -161,7 +162,8 @@ def ozaki(
     remedy = f"a smaller step size, or the guard 'floor' instead of {guard!r}"
     if guard == "floor":
         remedy = "a smaller step size, or a form with the curvature off the diagonal"
-    return gaussian_kernel(propose, log_prob, remedy)
+    kernel = gaussian_kernel(propose, log_prob, remedy)
+    return kernel._replace(advance=None) if form == "low-rank" else kernel  # not to be compiled
 
 
 def _moves(t: float | Tensor, guard: str, floor: float) -> Moves:

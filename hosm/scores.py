@@ -120,14 +120,16 @@ class ScoreModel(nn.Module):
             if low < high:
                 raise ValueError(f"this model covers sigma from {low} to {high}: name one")
             return low
-        scales = torch.as_tensor(sigma)
-        if scales.ndim and scales.shape != x_noisy.shape[:1]:
+        scales = sigma if isinstance(sigma, float) else torch.as_tensor(sigma)
+        if isinstance(scales, Tensor) and scales.ndim and scales.shape != x_noisy.shape[:1]:
             shapes = f"{tuple(scales.shape)} for x_noisy {tuple(x_noisy.shape)}"
             raise ValueError(f"sigma must be a number or of shape (n,), got {shapes}")
-        if not ((scales >= low * (1 - 1e-6)) & (scales <= high * (1 + 1e-6))).all():
+        inside = (scales >= low * (1 - 1e-6)) & (scales <= high * (1 + 1e-6))
+        if not (inside if isinstance(inside, bool) else inside.all()):
             trained = f"{low}" if low == high else f"{low} to {high}"
             raise ValueError(f"this model was trained at sigma {trained}, got {sigma}")
-        return low if low == high else scales.to(x_noisy).expand(len(x_noisy)).unsqueeze(1)
+        scales = torch.as_tensor(scales).to(x_noisy).expand(len(x_noisy))
+        return low if low == high else scales.unsqueeze(1)
 
     def _run(self, network: nn.Module, x_noisy: Tensor, sigma: float | Tensor) -> Tensor:
         """Return a backbone's outputs, shape (n, k, D)."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import connection, convergence, methods, provenance
+from hosm.experiment import connection, convergence, iteration_cost, methods, provenance
 from hosm.experiment import mixing as studies
 from hosm.experiment.models import load_model
 from hosm.experiment.process import PROJECT, main
@@ -35,7 +35,7 @@ def mixing(*targets: str) -> None:
             singles = spread(convergence.single_chains, shown)
         draws: dict[str, Any] = {}
         for study, (name, scores, _) in zip(found, cells, strict=True):
-            studies.timed(study.final, scores, settings)
+            iteration_cost.timed(study.final, scores, settings)
             draws |= {f"{name}|{scores.name}|{method}": x for method, x in study.draws.items()}
         for points in (*(points for _, points in approaches), *singles):
             draws |= points

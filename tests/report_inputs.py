@@ -239,6 +239,8 @@ def mixing() -> pd.DataFrame:
     frame["acceptance"] = frame["method"].map({"mala": 0.6}).fillna(1.0)
     frame["distance"] = frame["kolmogorov"]
     frame["ess_bulk_standard_error"] = 0.1 * frame["ess_bulk"]
+    frame["seconds_eager"] = 2 * frame["seconds_per_iteration"]
+    frame["seconds_compiled"] = frame["seconds_per_iteration"]
     frame["ess_bulk_per_second"] = frame["ess_bulk"] / (11_000 * frame["seconds_per_iteration"])
     return frame
 

@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
-from hosm.experiment import convergence, methods, mixing
+from hosm.experiment import convergence, iteration_cost, methods, mixing
 from hosm.experiment.datasets import law
 from hosm.experiment.draws_quality import bias, within
 from hosm.experiment.params import MixingParams
 
 SETTINGS = {
     "chains": 8,
+    "runs": 2,
     "burn_in": 5,
     "steps": 40,
     "tuning_chains": 4,
@@ -25,6 +26,7 @@ SETTINGS = {
     "floor": 0.1,
     "repeats": 2,
     "timed_iterations": 3,
+    "compiled": False,
     "bias_chains": 200,
     "picture_chains": 40,
     "longest": 60,
@@ -118,7 +120,7 @@ def test_the_search_nears_the_step_of_the_known_optimum():
     scores, exact = methods.exact_scores("gaussian2"), law("gaussian2")
     reference = exact.sample(20_000, torch.Generator().manual_seed(1))
     tried, best, sound = mixing._search(scores, "mala", exact, reference, params)
-    assert sound and len(tried) == 16
+    assert sound and len(tried) == 20
     assert [each["step_size"] for each in tried] == sorted(each["step_size"] for each in tried)
     assert 1.8 < best < 4.5
     spacing = math.log(params.step_sizes[1] / params.step_sizes[0]) / 7
@@ -134,16 +136,43 @@ def test_study_tunes_every_method_and_runs_the_papers_steps():
     paper = {each["method"]: each for each in found.final if each["setting"] == "paper's step"}
     assert {name: each["step_size"] for name, each in paper.items()} == mixing.PAPER_STEPS["ring6"]
     assert paper["langevin"]["paper_ess"] == 21.81 and paper["ozaki none"]["paper_ess"] == 28.89
-    assert len(found.tuning) == len(tuned) * (4 + 2 + 2)
+    assert len(found.tuning) == len(tuned) * (4 + 2 + 2 + 2)
     assert set(found.draws) == {*tuned, "exact draws"}
     for each in found.final:
         adjusted = each["method"] in methods.ADJUSTED
         assert (each["acceptance"] == 1.0) == (not adjusted), each["method"]
-    mixing.timed(found.final, scores, PARAMS)
-    for each in found.final:
-        iterations = PARAMS.steps + PARAMS.burn_in
-        expected = each["ess_bulk"] / (each["seconds_per_iteration"] * iterations)
-        assert each["ess_bulk_per_second"] == pytest.approx(expected, nan_ok=True)
+
+
+def test_each_form_is_timed_and_counts_at_the_faster_of_its_two_times(monkeypatch):
+    times, seen = {}, []
+    names = ["langevin", "ozaki floor", "ozaki abs", "ozaki full", "mala", "ozaki adjusted"]
+
+    def timed(works, repeats, device, shortest):
+        seen.extend(works)
+        return {key: [3 * times[key], times[key], 0.5 * times[key]] for key in works}
+
+    monkeypatch.setattr(iteration_cost, "timed_in_turn", timed)
+    for key, seconds in {("langevin", False): 6.0, ("langevin", True): 3.0}.items():
+        times[key] = seconds
+    times |= {("ozaki floor", False): 9.0, ("ozaki floor", True): 12.0, ("mala", False): 15.0}
+    times |= {("ozaki full", False): 30.0, ("ozaki full", True): 15.0, ("mala", True): 6.0}
+    times |= {("ozaki adjusted", False): 21.0}
+    rows = [{"method": name, "target": "ring6", "ess_bulk": 45.0} for name in names]
+    scores, params = methods.exact_scores("ring6"), with_settings(compiled=True)
+    iteration_cost.timed(rows, scores, params)
+    assert set(seen) == set(times)  # guards of one form share a time
+    per_iteration = [row["seconds_per_iteration"] for row in rows]
+    assert per_iteration == [1.0, 3.0, 3.0, 5.0, 2.0, 7.0]  # of three iterations
+    assert math.isnan(rows[-1]["seconds_compiled"]) and rows[2]["seconds_compiled"] == 4.0
+    assert rows[0]["ess_bulk_per_second"] == pytest.approx(45.0 / (params.steps + params.burn_in))
+
+
+def test_times_are_of_real_chains():
+    rows = [{"method": name, "target": "ring6", "ess_bulk": 45.0} for name in methods.METHODS]
+    iteration_cost.timed(rows, methods.exact_scores("ring6"), PARAMS)
+    for row in rows:
+        assert 0 < row["seconds_per_iteration"] == row["seconds_eager"] < 0.1
+        assert math.isnan(row["seconds_compiled"])
 
 
 def test_learned_scores_are_not_adjusted_and_have_no_dense_form():

@@ -22,7 +22,7 @@ from hosm.scores import FixedScale
 
 __all__ = ["BLOCK", "Sampler", "Scores", "costs"]
 
-BLOCK = 100  # chains that step together: more fit no cache
+BLOCK = 50  # chains that step together: more fit no cache
 GUARD = "floor"
 
 

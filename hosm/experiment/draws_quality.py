@@ -15,6 +15,7 @@ from hosm.laws import Law
 
 __all__ = ["bias", "quality", "within"]
 
+NAN = math.nan
 MOST = 40_000  # draws that are looked at for a bias; neighbours in a chain say the same
 
 
@@ -43,7 +44,7 @@ def bias(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
         for x in (_some(draws.flatten(0, -2)), reference)
     )
     if not torch.isfinite(seen).all():
-        return {"kolmogorov": 1.0, "variance_ratio": math.nan}
+        return {"kolmogorov": 1.0, "variance_ratio": NAN}
     ratio = metrics.variance_ratio(seen, known)
     return {
         "kolmogorov": float(metrics.kolmogorov_distance(seen, known).max()),
@@ -57,24 +58,43 @@ def _some(points: Tensor) -> Tensor:
     return points[::stride] if torch.isfinite(points).all() else points
 
 
-def quality(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
+def quality(
+    draws: Tensor, exact: Law, reference: Tensor, chains: int | None = None
+) -> dict[str, float]:
     """Return effective sample sizes, agreement and bias of a set of chains.
 
     Args:
-        draws: of all chains, without burn-in, shape (chains, T, D); they may be infinite or NaN.
+        draws: of all chains, without burn-in, shape (n, T, D); they may be infinite or NaN.
         exact: the law that they should have.
         reference: independent draws of it, shape (m, D), m >= 2.
+        chains: those of one run, where the n are of several alike; all if None.
 
     Returns:
-        `ess_nice` per chain and `ess_bulk` of all chains, the smallest over dimensions; `r_hat`,
-        the largest; what `bias` returns; `finite_share`, the share of points that are finite.
+        `ess_nice` per chain and `ess_bulk` of the chains of one run, the smallest over dimensions,
+        means over runs, with `ess_bulk_standard_error`, NaN of one run; of all chains `r_hat`, the
+        largest, what `bias` returns, and `finite_share`, the share of points that are finite.
 
     Raises:
-        ValueError: if shapes do not fit, or there are fewer than 2 points.
+        ValueError: if shapes do not fit, there are fewer than 2 points, or n is no multiple of
+            `chains`.
     """
+    chains = len(draws) if chains is None else chains
+    if len(draws) % chains:
+        raise ValueError(f"there are {len(draws)} chains; legal is a multiple of {chains}")
+    nice, bulk = torch.tensor(
+        [
+            (
+                float(metrics.ess_nice(run, exact.mean, exact.variance).min()),
+                float(metrics.ess_bulk(run).min()),
+            )
+            for run in draws.split(chains)
+        ],
+        dtype=torch.float64,
+    ).T
     return {
-        "ess_nice": float(metrics.ess_nice(draws, exact.mean, exact.variance).min()),
-        "ess_bulk": float(metrics.ess_bulk(draws).min()),
+        "ess_nice": float(nice.mean()),
+        "ess_bulk": float(bulk.mean()),
+        "ess_bulk_standard_error": float(bulk.std() / len(bulk) ** 0.5) if len(bulk) > 1 else NAN,
         "r_hat": float(metrics.r_hat(draws).max()),
         **bias(draws, exact, reference),
         "finite_share": float(torch.isfinite(draws).all(-1).float().mean()),

@@ -30,8 +30,8 @@ FRAMES = {  # field of Sampling -> file, and the columns that a report needs
     "final": (
         "mixing/table3.csv",
         f"target scores method setting step_size {MEASURED} ess_bulk_standard_error acceptance "
-        "distance tuning_within_bound paper_ess iterations_to_bound seconds_per_iteration "
-        "ess_bulk_per_second",
+        "distance tuning_within_bound paper_ess iterations_to_bound seconds_eager "
+        "seconds_compiled seconds_per_iteration ess_bulk_per_second",
     ),
     "tuning": (
         "mixing/tuning.csv",

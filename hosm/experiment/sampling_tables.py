@@ -43,8 +43,11 @@ def _common(row: Row) -> dict[str, str]:
         "Within both?": "yes" if row["within_bound"] else "no",
         "R-hat": cells.number(row["r_hat"]),
         "Accepted": f"{row['acceptance']:.2f}" if row["acceptance"] < 1 else cells.DASH,
-        "µs / iteration": cells.number(1e6 * row["seconds_per_iteration"], 3),
     }
+
+
+def _microseconds(seconds: float) -> str:
+    return cells.number(1e6 * seconds, 3)
 
 
 def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
@@ -74,6 +77,8 @@ def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
                 **_common(row),
                 "Distance of these draws": cells.number(row["distance"], 2),
                 "Iterations to the bound": cells.count(row["iterations_to_bound"]),
+                "µs / iteration": _microseconds(row["seconds_eager"]),
+                "compiled": _microseconds(row["seconds_compiled"]),
                 "ESS bulk / s": cells.bold(rate) if index in best else rate,
             }
         )
@@ -153,6 +158,7 @@ def peer_table(peers: pd.DataFrame) -> pd.DataFrame:
             "ESS nice per chain": cells.number(row["ess_nice"]),
             "ESS bulk, total": cells.number(row["ess_bulk"]),
             **_common(row),
+            "µs / iteration": _microseconds(row["seconds_per_iteration"]),
             "ESS bulk / s": cells.number(row["ess_bulk_per_second"]),
         }
         for row in records(peers)

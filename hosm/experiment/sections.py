@@ -206,7 +206,8 @@ class ReductionParams(Frozen):
 class MixingParams(Frozen):
     """Table 3, figures 5 and 6: chains, and the step sizes that tuning tries."""
 
-    chains: int = Field(ge=8)
+    chains: int = Field(ge=2)
+    runs: int = Field(ge=2)
     burn_in: int = Field(ge=0)
     steps: int = Field(ge=10)
     tuning_chains: int = Field(ge=2)
@@ -220,6 +221,7 @@ class MixingParams(Frozen):
     floor: Positive
     repeats: int = Field(ge=1)
     timed_iterations: int = Field(ge=1)
+    compiled: bool
     bias_chains: int = Field(ge=10)
     picture_chains: int = Field(ge=10)
     longest: int = Field(ge=10)
