@@ -15,7 +15,6 @@ from hosm.laws import Law
 
 __all__ = ["bias", "quality", "within"]
 
-NAN = math.nan
 MOST = 40_000  # draws that are looked at for a bias; neighbours in a chain say the same
 
 
@@ -44,7 +43,7 @@ def bias(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
         for x in (_some(draws.flatten(0, -2)), reference)
     )
     if not torch.isfinite(seen).all():
-        return {"kolmogorov": 1.0, "variance_ratio": NAN}
+        return {"kolmogorov": 1.0, "variance_ratio": math.nan}
     ratio = metrics.variance_ratio(seen, known)
     return {
         "kolmogorov": float(metrics.kolmogorov_distance(seen, known).max()),
@@ -71,7 +70,7 @@ def quality(
 
     Returns:
         `ess_nice` per chain and `ess_bulk` of the chains of one run, the smallest over dimensions,
-        means over runs, with `ess_bulk_standard_error`, NaN of one run; of all chains `r_hat`, the
+        means over runs, of several with `ess_bulk_standard_error`; of all chains `r_hat`, the
         largest, what `bias` returns, and `finite_share`, the share of points that are finite.
 
     Raises:
@@ -91,10 +90,11 @@ def quality(
         ],
         dtype=torch.float64,
     ).T
+    spread = {"ess_bulk_standard_error": float(bulk.std() / len(bulk) ** 0.5)}
     return {
         "ess_nice": float(nice.mean()),
         "ess_bulk": float(bulk.mean()),
-        "ess_bulk_standard_error": float(bulk.std() / len(bulk) ** 0.5) if len(bulk) > 1 else NAN,
+        **(spread if len(bulk) > 1 else {}),
         "r_hat": float(metrics.r_hat(draws).max()),
         **bias(draws, exact, reference),
         "finite_share": float(torch.isfinite(draws).all(-1).float().mean()),
