@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all wheel lint types structure table1 denoisers mixing bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all wheel lint types structure table1 denoisers mixing classes bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,13 @@ mixing: install ## the study of the samplers at length, half an hour on 2 cores 
 	for each in mixing peers; do \
 	  mkdir -p reports/whole/sampling/$$each; cp build/mixing/data/results/$$each/*.csv reports/whole/sampling/$$each; done
 	cp build/mixing/data/results/mixing/card.json reports/whole/sampling/
+
+classes: install ## classes of 10 x 1,000 chains of digits, an hour on 2 cores -> reports/whole/diversity
+	rm -rf build/classes && git clone -q . build/classes
+	cd build/classes && PYTHONPATH=$(CURDIR)/build/classes \
+	  dvc exp run -S diversity.chains=1000 -S diversity.iterations=50 diversity
+	for each in build/classes/data/results/diversity/*; do \
+	  kept=reports/whole/diversity/$$(basename $$each); mkdir -p $$kept; cp $$each/*.csv $$each/card.json $$kept; done
 
 bench: install ## time it all anew on this machine, then render the report (and what it lacks)
 	dvc repro --single-item --force speed scaling

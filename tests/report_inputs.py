@@ -579,6 +579,12 @@ def write_inputs(root: Path) -> Path:
     accuracies = {"clean_accuracy": 0.986, "clean_images": 500, "denoised_accuracy": 0.966}
     found = {**card, "settings": DIVERSITY, "accuracies": accuracies}
     (of_chains / "card.json").write_text(json.dumps(found))
+    longer_chains = whole / "diversity" / "mnist5k"
+    longer_chains.mkdir(parents=True)
+    for name, frame in diversity().items():
+        frame.to_csv(longer_chains / f"{name}.csv", index=False)
+    more = {**found, "settings": {**DIVERSITY, "chains": 1000}}
+    (longer_chains / "card.json").write_text(json.dumps(more))
     card["settings"] = {**settings, "rank": 50, "max_steps": 8000}
     (kept / "card.json").write_text(json.dumps(card))
     prepared = root / "data" / "prepared" / "gaussian100"

@@ -90,6 +90,20 @@ def test_illegal_settings_are_named(project):
     assert "unknown key cluster.wokers" in the_one(health.settings(project), "mend")
 
 
+def test_a_compiler_is_looked_for_by_the_name_that_torch_takes(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    text = the_one(health.compiler(), "warning")
+    assert text.startswith("g++ is not on PATH") and "mixing.compiled to false" in text
+    mine = tmp_path / "mine"
+    mine.touch(0o755)
+    monkeypatch.setenv("CXX", "mine")
+    assert the_one(health.compiler(), "ok") == str(mine)
+    monkeypatch.setenv("CXX", "other")
+    assert the_one(health.compiler(), "warning").startswith("other is not on PATH")
+
+
 @pytest.mark.parametrize(
     ("threads", "cpus", "status", "text"),
     [

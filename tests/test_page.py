@@ -74,7 +74,8 @@ def paths(root):
     of_images = ["variance", "calibration", "directions", "traversals", "explained"]
     of_images += ["classes", "steps", "noise", "chains"]
     names = [f"{name}-mnist5k" if name in of_images else name for name in FIGURES]
-    names += ["calibration-mnist5k-whole", "explained-mnist5k-whole"]
+    whole = ("calibration", "explained", "classes")
+    names += [f"{name}-mnist5k-whole" for name in whole]
     made = {name: root / f"{name}.png" for name in names}
     for path in made.values():
         path.write_bytes(PIXEL)
@@ -118,7 +119,7 @@ def test_every_table_is_filled(parsed, results):
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
     thumbnails = len(PAPER)
-    assert len(parsed.images) == thumbnails + len(FIGURES) + 2  # of the denoiser that is kept
+    assert len(parsed.images) == thumbnails + len(FIGURES) + 3  # of what is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])
         assert content.startswith(b"\x89PNG")
@@ -175,6 +176,14 @@ def test_a_denoiser_trained_at_length_says_how_and_where(text):
     assert "r = 50, up to 8,000 steps, profile paper, on 2 cores" in kept
     assert "commit abc (<code>make denoisers</code>)" in kept
     assert "-2,005" in kept and "-2,005" not in run
+
+
+def test_chains_of_images_at_length_say_how_and_have_no_pictures(text):
+    section = text.partition('id="diversity"')[2].partition("</section>")[0]
+    run, _, kept = section.partition("mnist5k, σ = 0.5, at length")
+    assert "1,000 chains" in kept and "1,000 chains" not in run
+    assert "commit abc (<code>make classes</code>)" in kept and "make classes" not in run
+    assert run.count("<figure") == 4 and kept.count("<figure") == 1
 
 
 def test_a_smoke_run_warns_that_its_numbers_mean_nothing(results, paths, facts, text):

@@ -129,6 +129,21 @@ def test_ozaki_is_judged_by_two_standard_errors(found, columns, expected):
     assert claim.verdict == expected and claim.paper
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(1.1e-4, "holds"), (1.2e-4, "does not hold"), (math.nan, None)]
+)
+def test_the_cost_of_a_compiled_iteration_is_judged_where_there_is_one(found, seconds, expected):
+    here = changed(found, ozaki_floor={"seconds_compiled": seconds, "seconds_eager": 3e-4})
+    if expected is None:
+        nowhere = found.final.assign(seconds_compiled=math.nan)
+        without = type(found)(**{**vars(found), "final": nowhere})
+        assert not [each for each in sampling_claims(without) if "compiled" in each.statement]
+        return
+    claim = verdict_of(here, "ring6, exact", "compiled, an iteration of Ozaki costs")
+    assert claim.verdict == expected
+    assert claim.evidence == f"{cells.ratio(seconds / 1e-4)}, as they run 1.50×"
+
+
 def test_the_papers_steps_are_judged_as_printed_and_guarded(found):
     printed = verdict_of(found, "ring6, exact", "Ozaki, as printed, has the higher")
     assert printed.verdict == "does not hold" and "diverged" in printed.evidence

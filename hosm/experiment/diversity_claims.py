@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hosm.experiment import cells
 from hosm.experiment.diversity_summary import paired
-from hosm.experiment.results import Diversity, Results
+from hosm.experiment.results import WHOLE, Diversity, Results
 from hosm.experiment.rows import Row, records
 from hosm.experiment.verdicts import Claim, Verdict, verdict
 
@@ -64,7 +64,8 @@ def diversity_claims(results: Results) -> Iterator[Claim]:
     """
     for name, found in results.diversity.items():
         rows = {str(row["sampler"]): row for row in records(found.summary)}
-        where = f"chains of images, {name}"
+        long = ", at length" if name.endswith(WHOLE) else ""
+        where = f"chains of images, {name.removesuffix(WHOLE)}{long}"
         yield from _equal(where, rows["Ozaki"], rows["Langevin"])
         yield from _at_largest(where, found, rows)
         ratio = rows["Ozaki"]["iteration_ratio"]

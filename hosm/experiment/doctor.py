@@ -25,6 +25,7 @@ CHECKS: dict[str, Callable[[], list[Finding]]] = {
     "packages": lambda: health.packages(PROJECT),
     "settings": lambda: health.settings(PROJECT),
     "threads": lambda: health.threads(PROJECT),
+    "compiler": health.compiler,
     "disk": lambda: health.disk(PROJECT),
     "shared memory": lambda: health.shared_memory(PROJECT),
     "dvc": lambda: health.dvc(PROJECT),

@@ -232,8 +232,11 @@ def _diversity_drawings(name: str, found: Diversity) -> dict[str, Callable[[], F
     """Return what draws the figures of chains of one set of images, by their names."""
     images, card, summary = found.pictures, found.card, found.summary
     shape, settings = card["shape"], card["settings"]
+    curves = {f"classes-{name}": lambda: classes_figure(found.curves, summary)}
+    if not images:
+        return curves
     return {
-        f"classes-{name}": lambda: classes_figure(found.curves, summary),
+        **curves,
         f"steps-{name}": lambda: steps_figure(found.search, summary, settings["bias_bound"]),
         f"noise-{name}": lambda: noise_figure(images, shape, settings["noise_step"]),
         f"chains-{name}": lambda: chains_figure(images, shape, summary),

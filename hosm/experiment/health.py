@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import tomllib
 from importlib import metadata
@@ -22,6 +23,7 @@ from hosm.experiment.process import cpu_count
 
 __all__ = [
     "Finding",
+    "compiler",
     "disk",
     "dvc",
     "packages",
@@ -109,6 +111,15 @@ def threads(root: Path) -> list[Finding]:
         text = f"cluster.local_cpus is {local}; this machine has {cpus} CPUs, so all takes longer"
         return [Finding("warning", text)]
     return [Finding("ok", f"{cpus} CPUs, cluster.local_cpus {local}, {asked or 'any'} threads")]
+
+
+def compiler() -> list[Finding]:
+    """Check for the C++ compiler that torch.compile takes on a CPU, or the one it is told of."""
+    name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    if place := shutil.which(name):
+        return [Finding("ok", place)]
+    text = f"{name} is not on PATH: install it, name another in CXX, or set speed.compiled and "
+    return [Finding("warning", f"{text}mixing.compiled to false in params.yaml")]
 
 
 def disk(root: Path) -> list[Finding]:

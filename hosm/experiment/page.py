@@ -119,7 +119,7 @@ def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
     }
 
 
-def _diversity(found: Diversity) -> dict[str, Any]:
+def _diversity(name: str, found: Diversity) -> dict[str, Any]:
     """Return what the page says of chains of images, beside their tables and figures."""
     card = found.card
     percent = {
@@ -127,7 +127,9 @@ def _diversity(found: Diversity) -> dict[str, Any]:
     }
     settings, starts = card["settings"], found.curves["start"].nunique()
     numbers = {"starts": starts, "images": int(card["accuracies"]["clean_images"])}
-    return {**settings, **percent, **numbers, "baseline": f"{_baseline(found.curves):.1%}"}
+    origin = {"whole": name.endswith(WHOLE), "title": name.removesuffix(WHOLE)}
+    origin |= {"made": card["made"], "baseline": f"{_baseline(found.curves):.1%}"}
+    return {**settings, **percent, **numbers, **origin}
 
 
 def _baseline(curves: pd.DataFrame) -> float:
@@ -152,7 +154,7 @@ def page_context(
         "errata": ERRATA,
         "facts": facts,
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
-        "diversity": {name: _diversity(found) for name, found in results.diversity.items()},
+        "diversity": {name: _diversity(name, found) for name, found in results.diversity.items()},
         "bias_bound": results.bias_bound,
         "whole": results.whole.card,
         "sampling_whole": results.sampling_whole and results.sampling_whole.card,

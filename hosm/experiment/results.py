@@ -17,7 +17,7 @@ from hosm.experiment.sampling_results import Sampling, load_sampling
 
 __all__ = ["WHOLE", "Denoiser", "Diversity", "Results", "Whole", "load_results"]
 
-WHOLE = "-whole"  # ends the name of a denoiser that is kept from a longer run
+WHOLE = "-whole"  # ends the name of what is kept from a longer run
 
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
 COST = "dataset regime target fits seconds"
@@ -113,7 +113,8 @@ class Denoiser:
 class Diversity:
     """What is known of chains of one set of images: see `diversity`, `step_search`.
 
-    `pictures` holds denoised images of chains; the `card` settings, and the classifier's accuracy.
+    `pictures` holds denoised images of chains, and is empty for chains that are kept from a longer
+    run (see `make classes`); the `card` settings, and the classifier's accuracy.
     """
 
     curves: pd.DataFrame
@@ -139,7 +140,7 @@ class Results:
 
     `sampling_whole` is a study of the samplers that is kept from a longer run. `points` maps
     'dataset|column' to points of figure 2. `denoisers` and `diversity` are by their images,
-    denoisers of a longer run with `WHOLE`. `training` maps a model to its losses, `bias_bound` is
+    those of a longer run with `WHOLE`. `training` maps a model to its losses, `bias_bound` is
     the largest Kolmogorov distance that tuning accepts.
     """
 
@@ -202,11 +203,27 @@ def _denoisers(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, 
     return {**found, **kept}
 
 
-def _diversity(folder: Path) -> Diversity:
+def _chains(folder: Path, pictured: bool = True) -> Diversity:
     frames = {name: read_frame(folder / file, cols) for name, (file, cols) in DIVERSITY.items()}
     card = read_json(folder / "card.json", "shape settings made accuracies")
-    pictures = read_arrays(folder / "pictures.npz", "starts own noise_iterations")
+    names = "starts own noise_iterations"
+    pictures = read_arrays(folder / "pictures.npz", names) if pictured else {}
     return Diversity(**frames, pictures=pictures, card=card)
+
+
+def _diversity(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, Diversity]:
+    """Return the chains of images of this run, and those kept from a longer one."""
+    found = {name: _chains(results / "diversity" / name) for name in names}
+    kept = {
+        f"{folder.name}{WHOLE}": _chains(folder, pictured=False)
+        for folder in sorted((whole / "diversity").glob("*/"))
+    }
+    return {**found, **kept}
+
+
+def _sampling(folder: Path) -> Sampling | None:
+    """Return the study of the samplers that is kept from a longer run, if there is one."""
+    return load_sampling(folder, pictured=False) if folder.is_dir() else None
 
 
 def load_results(root: Path) -> Results:
@@ -225,19 +242,19 @@ def load_results(root: Path) -> Results:
     frames: dict[str, Any] = {
         field: read_frame(folder / file, names) for field, (file, names) in FRAMES.items()
     }
-    params, kept = load_params(root / "params.yaml"), root / "reports" / "whole" / "sampling"
+    params, whole = load_params(root / "params.yaml"), root / "reports" / "whole"
     frames["accuracy"] = _with_references(frames["accuracy"])
     losses = sorted((folder / "training").glob("*.csv"))
     if not losses:
         raise FileNotFoundError(f"{folder / 'training'} holds no losses; run the stage train")
     return Results(
         **frames,
-        whole=_whole(root / "reports" / "whole"),
+        whole=_whole(whole),
         sampling=load_sampling(folder),
-        sampling_whole=load_sampling(kept, pictured=False) if kept.is_dir() else None,
+        sampling_whole=_sampling(whole / "sampling"),
         points=read_arrays(folder / "denoising" / "points.npz"),
-        denoisers=_denoisers(folder, root / "reports" / "whole", params.images),
-        diversity={name: _diversity(folder / "diversity" / name) for name in params.images},
+        denoisers=_denoisers(folder, whole, params.images),
+        diversity=_diversity(folder, whole, params.images),
         training={path.stem: read_frame(path, TRAINING) for path in losses},
         bias_bound=params.mixing.bias_bound,
     )

@@ -13,6 +13,8 @@ from hosm.experiment.verdicts import Claim, Verdict, verdict
 
 __all__ = ["sampling_claims"]
 
+CHEAP = 1.15  # largest cost of an iteration, over Langevin's
+
 
 def _told(row: Row, column: str) -> str:
     beyond = "" if row["within_bound"] else ", beyond the bounds"
@@ -54,6 +56,21 @@ def _paper_steps(final: pd.DataFrame) -> Iterator[Claim]:
         beyond = [_told(row, "kolmogorov") for row in rows.values() if not row["within_bound"]]
         statement = "at the paper's steps draws are within the bounds on bias"
         yield Claim(where, statement, verdict(not beyond), "; ".join(beyond) or "all are")
+
+
+def _cost(final: pd.DataFrame) -> Iterator[Claim]:
+    """Yield whether an iteration of Ozaki costs what one of Langevin does, where both compile."""
+    tuned = final[(final["setting"] == "tuned") & final["seconds_compiled"].notna()]
+    for (target, scores), group in groups(tuned, "target", "scores"):
+        rows = {row["method"]: row for row in records(group)}
+        compiled, eager = (
+            rows["ozaki floor"][f"seconds_{kind}"] / rows["langevin"][f"seconds_{kind}"]
+            for kind in ("compiled", "eager")
+        )
+        statement = f"compiled, an iteration of Ozaki costs at most {CHEAP} times one of Langevin"
+        evidence = f"{cells.ratio(compiled)}, as they run {cells.ratio(eager)}"
+        where = f"{target}, {scores} scores"
+        yield Claim(where, statement, verdict(compiled <= CHEAP), evidence)
 
 
 def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
@@ -106,5 +123,6 @@ def sampling_claims(found: Sampling) -> list[Claim]:
     Args:
         found: tables of the samplers.
     """
-    parts = (_tuned(found), _paper_steps(found.final), _clock(found.approach), _orders(found.bias))
+    compared = (_tuned(found), _paper_steps(found.final), _cost(found.final))
+    parts = (*compared, _clock(found.approach), _orders(found.bias))
     return [claim for part in parts for claim in part]
