@@ -438,10 +438,11 @@ def diversity() -> dict[str, pd.DataFrame]:
     errors = {f"{part}_standard_error": 0.01 for part in ("noise", "image", "energy")}
     search = pd.DataFrame(tried).assign(iterations=16, **errors)
     cost = pd.DataFrame({"method": ["langevin", "ozaki", "fixed"], "ratio": [1.0, 1.04, 1.0]})
+    cost = cost.assign(seconds=0.2, chains=50)
     params = DiversityParams(**{**DIVERSITY, "iterations": 100})
     frame = pd.DataFrame(curves)
-    summary = summarised(frame, search, cost.assign(seconds=0.2), params)
-    return {"curves": frame, "summary": summary, "search": search}
+    summary = summarised(frame, search, cost, params)
+    return {"curves": frame, "summary": summary, "search": search, "cost": cost}
 
 
 def chains(generator: np.random.Generator) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from PIL import Image
 from hosm.experiment import (
     captions,
     denoiser_figures,
+    diversity_figures,
     figures,
     pictures,
     style,
@@ -179,6 +180,16 @@ def test_plane_has_a_line_for_each_set_of_points_on_the_clean_ones_axes(results)
     assert len(figure.axes) == 2 * 5
     assert {ax.get_xlim() for ax in figure.axes[:5]} == {figure.axes[0].get_xlim()}
     assert any("error of C: 6.0 %" in text for text in _words(figure))
+
+
+def test_classes_state_the_shares_and_how_many_chains_the_seconds_are_of(results):
+    found = results.diversity["mnist5k"]
+    figure = diversity_figures.classes_figure(found.curves, found.summary, found.cost)
+    words = _words(figure)
+    rows = found.summary.set_index("sampler")["changed"]
+    shares = f"Ozaki {rows['Ozaki']:.0%}, Langevin {rows['Langevin']:.0%}"
+    assert f"Equal ε = 0.03\n{shares}" in words
+    assert {"iterations", "time of the diffusion", "seconds for 50 chains"} <= set(words)
 
 
 def test_training_has_a_column_for_each_model(results):

@@ -59,12 +59,13 @@ def _percent(row: Row, prefix: str = "") -> str:
 
 
 @styled
-def classes_figure(curves: pd.DataFrame, summary: pd.DataFrame) -> Figure:
+def classes_figure(curves: pd.DataFrame, summary: pd.DataFrame, cost: pd.DataFrame) -> Figure:
     """Draw the share that changed class against iterations, time of the diffusion, and seconds.
 
     Args:
         curves: a row for each sampler, recorded iteration and start.
         summary: a row for each sampler.
+        cost: of an iteration of so many chains, a row for each method.
     """
     figure, axes = grid(1, 3, 3.9)
     averages = averaged(curves)
@@ -83,7 +84,7 @@ def classes_figure(curves: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     panels = (
         ("iterations", "iterations", equal),
         ("time", "time of the diffusion", equal),
-        ("seconds", "seconds for 100 chains", plain),
+        ("seconds", f"seconds for {cost['chains'].iloc[0]:,} chains", plain),
     )
     for ax, (x, label, names), title in zip(axes[0], panels, titles, strict=True):
         for name in names:

@@ -232,7 +232,7 @@ def _diversity_drawings(name: str, found: Diversity) -> dict[str, Callable[[], F
     """Return what draws the figures of chains of one set of images, by their names."""
     images, card, summary = found.pictures, found.card, found.summary
     shape, settings = card["shape"], card["settings"]
-    curves = {f"classes-{name}": lambda: classes_figure(found.curves, summary)}
+    curves = {f"classes-{name}": lambda: classes_figure(found.curves, summary, found.cost)}
     if not images:
         return curves
     return {

@@ -89,6 +89,7 @@ DIVERSITY = {  # field of Diversity -> file below its folder, and the columns th
         "method time step chains iterations noise_ratio noise_standard_error image_ratio "
         "image_standard_error energy_ratio energy_standard_error bias",
     ),
+    "cost": ("cost.csv", "method chains seconds ratio"),
 }
 TRAINING = "step train_dsm train_second validation_dsm validation_second"
 PICTURES = "clean noisy mean which eigenvalues directions trace"
@@ -120,6 +121,7 @@ class Diversity:
     curves: pd.DataFrame
     summary: pd.DataFrame
     search: pd.DataFrame
+    cost: pd.DataFrame
     pictures: Arrays
     card: dict[str, Any]
 
