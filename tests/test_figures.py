@@ -1,4 +1,6 @@
 import math
+from dataclasses import replace
+from itertools import combinations
 
 import matplotlib as mpl
 import numpy as np
@@ -182,6 +184,27 @@ def test_plane_has_a_line_for_each_set_of_points_on_the_clean_ones_axes(results)
     assert any("error of C: 6.0 %" in text for text in _words(figure))
 
 
+def _titles(figure):
+    """Return the places of a figure's titles, in pixels, by their words."""
+    figure.canvas.draw()
+    titles = [text for ax in figure.axes for text in (ax.title, ax._left_title) if text.get_text()]
+    return {text.get_text(): text.get_window_extent().padded(-3) for text in titles}
+
+
+def test_no_title_leaves_the_figure_or_covers_another(results, monkeypatch, tmp_path):
+    seven = {f"model-{i}": frame for i in range(7) for frame in [*results.training.values()][:1]}
+    drawn = {}
+    keep = lambda figure, path: drawn.update({path.name: figure})  # noqa: E731
+    monkeypatch.setattr(figures, "save_figure", keep)
+    figures.write_all(replace(results, training=seven), tmp_path)
+    for name, figure in drawn.items():
+        places = _titles(figure)
+        for words, place in places.items():
+            assert place.x0 >= 0 and place.x1 <= figure.bbox.width, (name, words)
+        for (one, place), (other, beside) in combinations(places.items(), 2):
+            assert not place.overlaps(beside), (name, one, other)
+
+
 def test_classes_state_the_shares_and_how_many_chains_the_seconds_are_of(results):
     found = results.diversity["mnist5k"]
     figure = diversity_figures.classes_figure(found.curves, found.summary, found.cost)
@@ -199,7 +222,7 @@ def test_training_has_a_column_for_each_model(results):
         "ring6",
         "two-modes",
     ]
-    assert "lowest validation at step 500" in figure.axes[0].get_title(loc="left")
+    assert "lowest at step 500" in figure.axes[0].get_title(loc="left")
 
 
 def test_colours_are_those_of_okabe_and_ito():

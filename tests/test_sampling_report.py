@@ -204,7 +204,7 @@ def test_curves_are_against_seconds_and_name_the_nearest(found):
 def test_the_approach_states_distances_halfway(found):
     figure = sampling_figures.approach_figure(found.approach)
     left, right = (ax.get_title("left") for ax in figure.axes)
-    assert left.startswith("equal ε = 0.01\nat 50: Langevin 0.1") and "Ozaki 0.08" in left
+    assert left.startswith("equal ε = 0.01, at 50:\nLangevin 0.1") and "Ozaki 0.08" in left
     langevin, ozaki = (right.split(name)[1].split(",")[0] for name in ("Langevin ", "Ozaki "))
     assert float(langevin) == pytest.approx(float(ozaki), abs=0.02)  # the same at equal time
 

@@ -158,9 +158,10 @@ FIGURES = {  # figure -> caption, and what it shows to those who cannot see it
         "iteration, principal components of residuals far below.",
     ),
     "training": (
-        "Losses against optimiser steps. Both omit constants, so their level means nothing; their "
-        "course and the gap of the two lines do.",
-        "Two rows of line charts, first-order and second-order loss, a column for each model, "
-        "training and validation as two lines.",
+        "Losses against optimiser steps, and the step of the lowest first-order validation loss. "
+        "Both omit constants, so their level means nothing; their course and the gap of the two "
+        "lines do.",
+        "Line charts, for each model its first-order above its second-order loss, training and "
+        "validation as two lines.",
     ),
 }

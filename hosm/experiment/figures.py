@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 MARKERS = ("o", "s", "^", "v", "P")
+MODELS_ACROSS = 4
 LOSSES = {"dsm": "first-order loss (DSM)", "second": "second-order loss"}
 
 
@@ -181,16 +182,22 @@ def training_figure(training: dict[str, pd.DataFrame]) -> Figure:
     Args:
         training: model -> its losses.
     """
-    figure, axes = grid(len(LOSSES), len(training), 4.6)
-    for column, (model, frame) in enumerate(training.items()):
-        for line, (loss, label) in zip(axes, LOSSES.items(), strict=True):
-            ax = line[column]
+    columns = min(len(training), MODELS_ACROSS)
+    bands = -(-len(training) // columns)
+    figure, axes = grid(bands * len(LOSSES), columns, 4.4 * bands)
+    for place in range(len(training), bands * columns):  # beyond the last model
+        for line in axes[-len(LOSSES) :]:
+            line[place % columns].set_visible(False)
+    for place, (model, frame) in enumerate(training.items()):
+        band, column = divmod(place, columns)
+        own = [line[column] for line in axes[band * len(LOSSES) :][: len(LOSSES)]]
+        for ax, (loss, label) in zip(own, LOSSES.items(), strict=True):
             ax.plot(frame["step"], frame[f"train_{loss}"], color=BLUE, marker=".")
             ax.plot(frame["step"], frame[f"validation_{loss}"], "--", color=ORANGE, marker=".")
             ax.set_ylabel("" if column else label)
         best = min(records(frame), key=lambda row: row["validation_dsm"])["step"]
-        axes[0][column].set_title(f"{model}\nlowest validation at step {best:,}")
-        axes[-1][column].set_xlabel("optimiser steps")
+        own[0].set_title(f"{model}\nlowest at step {best:,}")
+        own[-1].set_xlabel("optimiser steps")
     ours = key(".", BLUE, "training, mean since the point before", linestyle="-")
     legend(figure, [ours, key(".", ORANGE, "validation, averaged weights", linestyle="--")])
     return figure

@@ -163,9 +163,9 @@ def _halfway(equal: pd.DataFrame, column: str) -> str:
     found = []
     for method, rows in groups(equal, "method"):
         distance = float(np.interp(middle, rows[column], rows["kolmogorov"]))
-        name = {"langevin": "Langevin", "ozaki floor": "Ozaki"}.get(method, "on Langevin’s clock")
+        name = {"langevin": "Langevin", "ozaki floor": "Ozaki"}.get(method, "on one clock")
         found.append(f"{name} {cells.number(distance, 2)}")
-    return f"at {middle:g}: {', '.join(found)}"
+    return f"at {middle:g}:\n{', '.join(found)}"
 
 
 @styled
@@ -189,7 +189,7 @@ def approach_figure(approach: pd.DataFrame) -> Figure:
     for ax, what, column in zip(
         line, (f"equal ε = {step:g}", "equal time t"), columns, strict=True
     ):
-        ax.set_title(f"{what}\n{_halfway(equal, column)}")
+        ax.set_title(f"{what}, {_halfway(equal, column)}")
     line[0].set(xlabel="iterations", ylabel="Kolmogorov distance to exact draws")
     line[1].set_xlabel("time t: ε per step on Langevin’s clock, 2ε on the paper’s")
     for ax in line:
