@@ -90,11 +90,12 @@ def quality(
         ],
         dtype=torch.float64,
     ).T
-    spread = {"ess_bulk_standard_error": float(bulk.std() / len(bulk) ** 0.5)}
+    several = len(bulk) > 1
+    spread = {"ess_bulk_standard_error": float(bulk.std() / len(bulk) ** 0.5)} if several else {}
     return {
         "ess_nice": float(nice.mean()),
         "ess_bulk": float(bulk.mean()),
-        **(spread if len(bulk) > 1 else {}),
+        **spread,
         "r_hat": float(metrics.r_hat(draws).max()),
         **bias(draws, exact, reference),
         "finite_share": float(torch.isfinite(draws).all(-1).float().mean()),
