@@ -195,10 +195,13 @@ def compiled(kernel: Kernel, length: int = 8) -> Kernel:
         length: transitions of one call, 1 or more.
 
     Raises:
-        ValueError: if length is not 1 or more, or the kernel is of another kind.
+        ValueError: if length is not 1 or more, or the kernel is of another kind; in the first walk
+            if torch.compile cannot take its model, or finds no compiler.
     """
+    from torch._dynamo.exc import TorchDynamoException  # which takes seconds to import
+
     check_count("length", length)
-    advance = kernel.advance
+    advance = getattr(kernel, "advance", None)
     if advance is None:
         raise ValueError(
             "kernel has no advance; legal are those of langevin, and of ozaki but for 'low-rank'"
@@ -213,7 +216,15 @@ def compiled(kernel: Kernel, length: int = 8) -> Kernel:
 
     alone: Any = {"isolate_recompiles": True}  # of other kernels, which are of the same code
     fast = torch.compile(walk, fullgraph=True, dynamic=False, **alone)
-    return kernel._replace(walk=fast, length=length)
+
+    def named(state: ChainState, noises: Sequence[Noise]) -> tuple[ChainState, list[ChainInfo]]:
+        try:
+            return fast(state, noises)
+        except TorchDynamoException as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"kernel is not to be compiled ({reason}); legal as it is") from error
+
+    return kernel._replace(walk=named, length=length)
 
 
 def _where(accepted: Tensor, new: Any, old: Any) -> Any:  # noqa: ANN401

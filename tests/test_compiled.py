@@ -121,6 +121,16 @@ def test_every_kind_of_kernel_can_be_traced(name, monkeypatch):
     assert torch.equal(run(compiled(kernel, 2), steps=4), run(kernel, steps=4))
 
 
+def branches(x):
+    return -x if x.sum() > 0 else x
+
+
+def test_a_model_that_cannot_be_traced_is_named():
+    kernel = compiled(langevin(branches, 0.1), 4)
+    with pytest.raises(ValueError, match="not to be compiled .*branching.*; legal as it is"):
+        run(kernel, steps=4)
+
+
 def low_rank(x):
     return -x, DiagonalPlusLowRank.from_diagonal(-torch.ones_like(x))
 
@@ -131,6 +141,7 @@ def low_rank(x):
         (KERNELS["mala"], 0, "length is 0"),
         (ozaki(low_rank, 0.5, form="low-rank"), 4, "no advance; legal are .* but for 'low-rank'"),
         (Kernel(KERNELS["mala"].init, KERNELS["mala"].step), 4, "kernel has no advance"),
+        (LAW.score, 4, "kernel has no advance"),
     ],
 )
 def test_what_cannot_be_compiled_is_named(kernel, length, message):

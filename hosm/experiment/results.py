@@ -5,9 +5,10 @@ Layout below the project's `data/results`: `sweep/`, `accuracy/`, `speed/`, `sca
 by `train`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -17,6 +18,7 @@ from hosm.experiment.sampling_results import Sampling, load_sampling
 
 __all__ = ["WHOLE", "Denoiser", "Diversity", "Results", "Whole", "load_results"]
 
+Found = TypeVar("Found")
 WHOLE = "-whole"  # ends the name of what is kept from a longer run
 
 REDUCTION = "sigma reduction seed target step train_second least_second s1_error s2_error"
@@ -186,7 +188,7 @@ def _whole(folder: Path) -> Whole:
     return Whole(accuracy, learning, cost, card)
 
 
-def _denoiser(folder: Path, pictured: bool = True) -> Denoiser:
+def _denoiser(folder: Path, pictured: bool) -> Denoiser:
     frames = {
         name: read_frame(folder / file, columns) for name, (file, columns) in DENOISER.items()
     }
@@ -195,17 +197,7 @@ def _denoiser(folder: Path, pictured: bool = True) -> Denoiser:
     return Denoiser(**frames, pictures=pictures, card=card)
 
 
-def _denoisers(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, Denoiser]:
-    """Return the denoisers of this run, and those kept from a longer one."""
-    found = {name: _denoiser(results / "uncertainty" / name) for name in names}
-    kept = {
-        f"{folder.name}{WHOLE}": _denoiser(folder, pictured=False)
-        for folder in sorted((whole / "denoisers").glob("*/"))
-    }
-    return {**found, **kept}
-
-
-def _chains(folder: Path, pictured: bool = True) -> Diversity:
+def _chains(folder: Path, pictured: bool) -> Diversity:
     frames = {name: read_frame(folder / file, cols) for name, (file, cols) in DIVERSITY.items()}
     card = read_json(folder / "card.json", "shape settings made accuracies")
     names = "starts own noise_iterations"
@@ -213,13 +205,12 @@ def _chains(folder: Path, pictured: bool = True) -> Diversity:
     return Diversity(**frames, pictures=pictures, card=card)
 
 
-def _diversity(results: Path, whole: Path, names: tuple[str, ...]) -> dict[str, Diversity]:
-    """Return the chains of images of this run, and those kept from a longer one."""
-    found = {name: _chains(results / "diversity" / name) for name in names}
-    kept = {
-        f"{folder.name}{WHOLE}": _chains(folder, pictured=False)
-        for folder in sorted((whole / "diversity").glob("*/"))
-    }
+def _and_longer(
+    read: Callable[[Path, bool], Found], run: Path, whole: Path, names: tuple[str, ...]
+) -> dict[str, Found]:
+    """Return what this run found of each set of images, and what is kept of longer ones."""
+    found = {name: read(run / name, True) for name in names}
+    kept = {f"{folder.name}{WHOLE}": read(folder, False) for folder in sorted(whole.glob("*/"))}
     return {**found, **kept}
 
 
@@ -255,8 +246,10 @@ def load_results(root: Path) -> Results:
         sampling=load_sampling(folder),
         sampling_whole=_sampling(whole / "sampling"),
         points=read_arrays(folder / "denoising" / "points.npz"),
-        denoisers=_denoisers(folder, whole, params.images),
-        diversity=_diversity(folder, whole, params.images),
+        denoisers=_and_longer(
+            _denoiser, folder / "uncertainty", whole / "denoisers", params.images
+        ),
+        diversity=_and_longer(_chains, folder / "diversity", whole / "diversity", params.images),
         training={path.stem: read_frame(path, TRAINING) for path in losses},
         bias_bound=params.mixing.bias_bound,
     )
