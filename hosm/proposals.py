@@ -198,8 +198,6 @@ def compiled(kernel: Kernel, length: int = 8) -> Kernel:
         ValueError: if length is not 1 or more, or the kernel is of another kind; in the first walk
             if torch.compile cannot take its model, or finds no compiler.
     """
-    from torch._dynamo.exc import TorchDynamoException  # which takes seconds to import
-
     check_count("length", length)
     advance = getattr(kernel, "advance", None)
     if advance is None:
@@ -220,7 +218,7 @@ def compiled(kernel: Kernel, length: int = 8) -> Kernel:
     def named(state: ChainState, noises: Sequence[Noise]) -> tuple[ChainState, list[ChainInfo]]:
         try:
             return fast(state, noises)
-        except TorchDynamoException as error:
+        except torch._dynamo.exc.TorchDynamoException as error:
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"kernel is not to be compiled ({reason}); legal as it is") from error
 
