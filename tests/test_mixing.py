@@ -108,6 +108,23 @@ def test_the_bias_of_a_step_is_known_even_where_chains_never_cross():
         assert each["variance_ratio"] == pytest.approx(1, abs=0.06) and each["within_bound"]
 
 
+def test_a_bias_is_told_by_ten_draws_of_the_second_half_of_each_chain(monkeypatch):
+    seen = {}
+
+    def sample_chain(kernel, start, steps, burn_in, generator, *, thin, diverged):
+        seen.update(steps=steps, burn_in=burn_in, thin=thin)
+        return start.unsqueeze(1).expand(-1, steps, -1)
+
+    monkeypatch.setattr(mixing.samplers, "sample_chain", sample_chain)
+    exact, scores = law("mog2"), methods.exact_scores("mog2")
+    reference = exact.sample(1000, torch.Generator().manual_seed(1))
+    for iterations, expected in {200: (10, 100, 10), 8: (4, 4, 1)}.items():
+        params = with_settings(drift_iterations=iterations)
+        at = mixing.kernel_of(scores, "langevin", params)
+        mixing._drifts(at, torch.tensor([0.1]), exact, reference, params)
+        assert tuple(seen.values()) == expected
+
+
 def test_the_search_nears_the_step_of_the_known_optimum():
     """MALA on N(0, I) in the plane has its most effective samples at eps about 2.6 to 3.6."""
     params = with_settings(
@@ -138,6 +155,7 @@ def test_study_tunes_every_method_and_runs_the_papers_steps():
     assert paper["langevin"]["paper_ess"] == 21.81 and paper["ozaki none"]["paper_ess"] == 28.89
     assert len(found.tuning) == len(tuned) * (4 + 2 + 2 + 2)
     assert set(found.draws) == {*tuned, "exact draws"}
+    assert all("ess_bulk_standard_error" in each for each in found.final)  # over the runs
     for each in found.final:
         adjusted = each["method"] in methods.ADJUSTED
         assert (each["acceptance"] == 1.0) == (not adjusted), each["method"]
