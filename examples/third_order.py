@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from hosm.distributions import GaussianMixture
-from hosm.high_order import HighOrderModel, HighOrderObjective
 from hosm.networks import MLP
+from hosm.objectives import HighOrderModel, HighOrderObjective
 from hosm.scores import ScoreModel
 from hosm.training import Progress, Settings, fit
 from hosm.tweedie import posterior_covariance

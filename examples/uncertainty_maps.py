@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from hosm.experiment.datasets import load
-from hosm.experiment.models import load_model
+from hosm.experiment.data.datasets import load
+from hosm.experiment.train.models import load_model
 from hosm.scores import FixedScale
 from hosm.uncertainty import leading_directions, posterior
 

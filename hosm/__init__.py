@@ -4,18 +4,19 @@ Estimates first-, second- and higher-order gradients of a data distribution's
 log-density from samples (Meng, Song, Li and Ermon, "Estimating High Order Gradients of
 the Data Distribution by Denoising", NeurIPS 2021), and uses them.
 
-Read the modules in this order: checks, laws, distributions, finite_data, energies, noise,
-operands, operators, eigen, tweedie, networks, autodiff, scores, targets, objectives, tensors,
-high_order, batches, settings, training, heads, checkpoints, uncertainty, proposals, samplers,
-ess, metrics; then recipes, frozen, implicit, arrays, conventions, fitted, stored, estimator: the
-front door, `hosm.ScoreEstimator`; novelty; and files, patches, commands, cli: the command `hosm`.
+Read the folders in this order: `distributions`, `noise`, `operators`, `tweedie`, `networks`,
+`autodiff`, `scores`, `objectives`, `training`, `uncertainty`, `samplers`, `metrics`; then
+`estimator`, the front door; `io` and `cli`, files and the command `hosm`; and `experiment`, which
+reproduces the paper.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import hosm.moved  # noqa: F401  old import paths, for one release
+
 if TYPE_CHECKING:
-    from hosm.estimator import ScoreEstimator
+    from hosm.estimator.score_estimator import ScoreEstimator
 
 __all__ = ["ScoreEstimator"]
 __version__ = "0.1.0"
@@ -24,5 +25,5 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import the front door when it is first asked for: stages that do without never do."""
     if name == "ScoreEstimator":
-        return importlib.import_module("hosm.estimator").ScoreEstimator
+        return importlib.import_module("hosm.estimator.score_estimator").ScoreEstimator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

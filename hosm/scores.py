@@ -21,7 +21,7 @@ number near zero, and not a difference; and S stays positive after the rounding 
 way to s2 and back to C.
 
 A model of a range of noise scales takes sigma beside the points and is a `denoiser`, whose
-outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks`).
+outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks.mlp`).
 """
 
 import copy

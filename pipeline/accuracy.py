@@ -4,11 +4,12 @@ import sys
 
 import pandas as pd
 
-from hosm.experiment import accuracy as table
-from hosm.experiment import datasets, provenance
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.reading import read_frame
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.accuracy.study import errors as table
+from hosm.experiment.data import datasets
+from hosm.experiment.run import provenance
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.shared.files import read_frame
 
 CELL = "dataset regime sigma target rank"
 

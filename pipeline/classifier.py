@@ -5,10 +5,10 @@ import time
 
 import torch
 
-from hosm.experiment import classifier as study
-from hosm.experiment import datasets
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_json
+from hosm.experiment.data import datasets
+from hosm.experiment.diversity.study import classifier as study
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_json
 
 
 def classifier(name: str) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import denoising as figure2
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.denoising import study as figure2
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
 
 
 def denoising() -> None:

@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from hosm.experiment import chain_samplers, datasets, diversity_summary, provenance, step_search
-from hosm.experiment import diversity as study
-from hosm.experiment.classifier import labels_of, load_classifier
-from hosm.experiment.models import load_model
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv, write_json
-from hosm.experiment.stopwatch import devices
+from hosm.experiment.data import datasets
+from hosm.experiment.diversity.study import chains as study
+from hosm.experiment.diversity.study import samplers as chain_samplers
+from hosm.experiment.diversity.study import step_search
+from hosm.experiment.diversity.study import summary as diversity_summary
+from hosm.experiment.diversity.study.classifier import labels_of, load_classifier
+from hosm.experiment.run import provenance
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.shared.stopwatch import devices
+from hosm.experiment.train.models import load_model
 
 
 def diversity(name: str) -> None:

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hosm.experiment import connection, convergence, iteration_cost, methods, provenance
-from hosm.experiment import mixing as studies
-from hosm.experiment.models import load_model
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.spread import spread
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.cluster import connection
+from hosm.experiment.cluster.parallel import spread
+from hosm.experiment.mixing.study import convergence, iteration_cost
+from hosm.experiment.mixing.study import samplers as methods
+from hosm.experiment.mixing.study import tuning as studies
+from hosm.experiment.run import provenance
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.train.models import load_model
 
 
 def mixing(*targets: str) -> None:

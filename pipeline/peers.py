@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from hosm.experiment import peers as study
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.mixing.study import peers as study
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
 
 
 def peers() -> None:

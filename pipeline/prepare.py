@@ -2,11 +2,11 @@
 
 import sys
 
-from hosm.experiment import datasets
-from hosm.experiment.params import PrepareParams
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.readers import IMAGES, SPLITS
-from hosm.experiment.stage import open_stage
+from hosm.experiment.data import datasets
+from hosm.experiment.data.readers import IMAGES, SPLITS
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage
+from hosm.experiment.settings import PrepareParams
 
 
 def sizes_of(name: str, settings: PrepareParams) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Stage `reduction`: figure 1, training with and without variance reduction."""
 
-from hosm.experiment import reduction as figure1
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.reduction import study as figure1
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
 
 
 def reduction() -> None:

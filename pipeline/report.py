@@ -2,10 +2,10 @@
 
 import sys
 
-from hosm.experiment import figures, page, tables
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage
-from hosm.writing import write_whole
+from hosm.experiment.report import figures, page, tables
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage
+from hosm.io import write_whole
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 

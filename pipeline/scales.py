@@ -2,9 +2,12 @@
 
 import sys
 
-from hosm.experiment import cluster, connection, datasets, models, tasks
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, storage_path
+from hosm.experiment.cluster import connection
+from hosm.experiment.cluster import train as cluster
+from hosm.experiment.data import datasets
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, storage_path
+from hosm.experiment.train import models, tasks
 
 
 def scales(name: str) -> None:

@@ -2,9 +2,10 @@
 
 import sys
 
-from hosm.experiment import communication, scaling
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv
+from hosm.experiment.cost.study import communication
+from hosm.experiment.cost.study import workers as scaling
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv
 
 
 def scale_out() -> None:

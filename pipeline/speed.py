@@ -2,9 +2,11 @@
 
 import sys
 
-from hosm.experiment import dimension_cost, timing, training_cost
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.cost.study import dimension as dimension_cost
+from hosm.experiment.cost.study import second_order as timing
+from hosm.experiment.cost.study import training as training_cost
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
 
 
 def speed() -> None:

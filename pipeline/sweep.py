@@ -3,9 +3,12 @@
 import sys
 from typing import Any
 
-from hosm.experiment import cluster, connection, datasets, search
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, storage_path, write_csv
+from hosm.experiment.cluster import connection
+from hosm.experiment.cluster import train as cluster
+from hosm.experiment.cluster import tune as search
+from hosm.experiment.data import datasets
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, storage_path, write_csv
 
 
 def sweep() -> None:

@@ -4,9 +4,12 @@ import sys
 
 import pandas as pd
 
-from hosm.experiment import cluster, connection, datasets, models, tasks
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, storage_path, write_csv, write_json
+from hosm.experiment.cluster import connection
+from hosm.experiment.cluster import train as cluster
+from hosm.experiment.data import datasets
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, storage_path, write_csv, write_json
+from hosm.experiment.train import models, tasks
 
 
 def train(name: str) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from hosm.experiment import calibration, datasets, directions, provenance
-from hosm.experiment.models import folders, load_model
-from hosm.experiment.process import PROJECT, main
-from hosm.experiment.stage import open_stage, write_csv, write_json
+from hosm.experiment.data import datasets
+from hosm.experiment.run import provenance
+from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.train.models import folders, load_model
+from hosm.experiment.uncertainty.study import calibration, directions
 
 
 def uncertainty(name: str) -> None:

@@ -18,5 +18,5 @@ grep -q "Data and pipelines are up to date" second.log
 dvc metrics show
 dvc plots show -q >/dev/null
 dvc params diff
-python -m tests.check_report reports/index.html
+python -m tests.experiment.report.check_report reports/index.html
 echo "smoke: two runs passed"

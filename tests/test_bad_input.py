@@ -9,29 +9,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hosm import (
-    autodiff,
-    batches,
-    calibration,
-    distributions,
-    energies,
-    ess,
-    high_order,
-    metrics,
-    networks,
-    noise,
-    objectives,
-    samplers,
-    scores,
-    settings,
-    tensors,
-    training,
-    tweedie,
-    uncertainty,
-)
-from hosm.laws import probabilities
+from hosm import autodiff, metrics, noise, scores, tweedie, uncertainty
+from hosm import metrics as ess
+from hosm.distributions import mixtures as distributions
+from hosm.distributions import named_laws as energies
+from hosm.distributions import probabilities
+from hosm.networks import mlp as networks
+from hosm.networks.unet import UNet
+from hosm.objectives import denoising_score_matching as objectives
+from hosm.objectives import high_order
 from hosm.operators import DiagonalPlusLowRank
-from hosm.unet import UNet
+from hosm.operators import diagonal_plus_cp as tensors
+from hosm.samplers import langevin_ozaki as samplers
+from hosm.training import keyed_batches as batches
+from hosm.training import loop as training
+from hosm.training import settings
+from hosm.uncertainty import calibration
 
 NAN, INF = math.nan, math.inf
 X, M, V = torch.zeros(5, 3), torch.eye(3).expand(5, 3, 3), torch.ones(3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import signal, stats
 
 import hosm.metrics
-from hosm.energies import gaussian100, mog2
+from hosm.distributions import gaussian100, mog2
 from hosm.metrics import (
     coverage,
     ess_bulk,

@@ -19,11 +19,19 @@ from hosm.distributions import (
     Gaussian,
     GaussianMixture,
     LogisticMixture,
+    Ring,
     SmoothedData,
 )
-from hosm.energies import Ring
-from hosm.ess import ess_bulk, ess_nice, r_hat
-from hosm.metrics import coverage, hessian_error, kolmogorov_distance, score_error, variance_ratio
+from hosm.metrics import (
+    coverage,
+    ess_bulk,
+    ess_nice,
+    hessian_error,
+    kolmogorov_distance,
+    r_hat,
+    score_error,
+    variance_ratio,
+)
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import langevin, ozaki
 from hosm.tweedie import (

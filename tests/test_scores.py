@@ -6,8 +6,8 @@ from torch import nn
 
 from hosm.distributions import Gaussian
 from hosm.networks import MLP, ConditionalMLP
+from hosm.networks.unet import UNet
 from hosm.scores import LEAST, ScoreModel
-from hosm.unet import UNet
 
 DOUBLE = torch.float64
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hosm.experiment import cluster
-from hosm.experiment.connection import connect
-from hosm.experiment.process import main
+from hosm.experiment.cluster import train as cluster
+from hosm.experiment.cluster.connection import connect
+from hosm.experiment.run.process import main
 from tests.faults.injected import settings, task
 
 

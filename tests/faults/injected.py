@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import torch
 import torch.distributed
 
-from hosm import training
-from hosm.experiment import datasets, states
-from hosm.experiment.params import Backbone, ClusterParams, ModelParams
-from hosm.experiment.tasks import TrainingTask
+from hosm.experiment.cluster import saved_states as states
+from hosm.experiment.data import datasets
+from hosm.experiment.settings import Backbone, ClusterParams, ModelParams
+from hosm.experiment.train.tasks import TrainingTask
+from hosm.training import loop as training
 
 STEPS, EVERY = 300, 20
 

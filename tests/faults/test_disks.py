@@ -9,13 +9,13 @@ import pytest
 import torch
 import yaml
 
-from hosm.checkpoints import load_checkpoint
-from hosm.experiment.tasks import train_here
-from hosm.experiment.weights import read_weights
+from hosm.experiment.train.tasks import train_here
+from hosm.experiment.train.weights import read_weights
+from hosm.training import load_checkpoint
+from tests.experiment.report.report_inputs import write_inputs
 from tests.faults.injected import task
 from tests.faults.processes import ROOT, gone, start, text
 from tests.faults.test_kills import agree, drive
-from tests.report_inputs import write_inputs
 
 pytestmark = pytest.mark.faults
 LIBC = ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,208 @@
+"""The command `hosm`: from a file to a model, and from a model to Hessians, means and draws.
+
+    hosm fit points.csv -o model.hosm
+    hosm hessian model.hosm points.csv -o hessian.csv
+
+What is learned and what comes out is that of `hosm.ScoreEstimator`. Results go to files whose kind
+their suffix tells; what is printed is a few facts, as lines or with `--json` as one object on
+stdout, and progress on stderr. The exit code is 0; 1 with one line on stderr if a file or a value
+is not legal or the work fails; 2 if the command line cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hosm import __version__
+
+__all__ = ["main", "parser"]
+
+FAILURES = (ValueError, OSError, ImportError, FloatingPointError, MemoryError)
+FILES = ".npy, .npz, .csv, .parquet, .png, .jpg, .tif or a folder of pictures"
+FIT = f"""learn the scores of a data distribution from clean points or pictures
+
+DATA is {FILES}.
+Rows of a table are points. Of pictures, patches of 8 x 8 pixels at random places are the points
+(--patch), or each picture is one (--whole)."""
+EXAMPLES = {
+    "fit": """  hosm fit points.csv -o model.hosm --sigma auto
+  hosm fit clean.png -o patches.hosm --sigma 20 --patch 8""",
+    "hessian": """  hosm hessian model.hosm points.csv -o hessian.csv
+  hosm hessian model.hosm points.npy -o hessian.npz --dense""",
+    "denoise": """  hosm denoise patches.hosm noisy.png -o out.npz
+  hosm denoise patches.hosm stack.tif -o out.tif      # out.mean.tif, out.variance.tif""",
+    "sample": "  hosm sample model.hosm -n 100 -o draws.csv --law clean",
+    "ood": """  hosm ood model.hosm new.csv -o scores.csv --reference held-out.csv""",
+    "info": "  hosm info model.hosm --json",
+}
+OUT = "file of the results: .npy, .npz, .csv, .parquet, .tif or .png"
+
+
+def _sigma(text: str) -> list[float | str]:
+    try:
+        return ["auto"] if text == "auto" else [float(each) for each in text.split(",")]
+    except ValueError as error:
+        legal = "legal are numbers with commas between them, or auto"
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; {legal}") from error
+
+
+def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:  # noqa: ANN401
+    """Add a subcommand with what all have."""
+    about, _, more = text.partition("\n")
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[:1].upper()}{about[1:]}.\n{more}",
+        epilog=f"for example:\n{EXAMPLES[name]}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    made.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    made.add_argument("--device", default="cpu", help="where the networks are (default: cpu)")
+    return made
+
+
+def _add_fit(commands: Any) -> None:  # noqa: ANN401
+    add = _command(commands, "fit", FIT).add_argument
+    add("data", metavar="DATA")
+    add("-o", "--out", required=True, metavar="MODEL", help="file of the model")
+    text = "noise scale: for tables in standard deviations of each column (default: .1), several "
+    text += "with commas or `auto` to choose from; for pictures in their units"
+    add("--sigma", type=_sigma, metavar="NUMBER[,..]", help=text)
+    add("--rank", type=int, help="columns of the low-rank part (default: D, at most 20)")
+    add("--target", default="jacobian", choices=("jacobian", "residual", "moment"))
+    text = "one noise scale for all columns, in the data's units"
+    add("--no-standardise", dest="standardise", action="store_false", help=text)
+    add("--weight-decay", type=float, default=0.1, help="more for fewer data (default: .1)")
+    add("--steps", type=int, default=3000, help="at most (default: 3000)")
+    add("--seed", type=int, default=0, help="of all randomness (default: 0)")
+    add("--patch", type=int, metavar="SIDE", help="pixels of a square patch (default: 8)")
+    add("--whole", action="store_true", help="each picture is a point; all of one size")
+    add("--points", type=int, default=50_000, help="patches at most (default: 50000)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    first = argparse.ArgumentParser(
+        prog="hosm",
+        description=(__doc__ or "").partition("\n")[0],
+        epilog="`hosm COMMAND --help` shows its options and an example.",
+    )
+    first.add_argument("--version", action="version", version=f"hosm {__version__}")
+    commands = first.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_fit(commands)
+    stride = "pixels from one patch to the next (default: {})"
+
+    made = _command(commands, "hessian", "write second derivatives of the log-density at points")
+    for name in ("model", "data"):
+        made.add_argument(name, metavar=name.upper())
+    made.add_argument("-o", "--out", required=True, help=OUT)
+    kind = made.add_mutually_exclusive_group()
+    kind.add_argument("--dense", action="store_true", help="whole matrices, not the diagonal")
+    kind.add_argument("--column", metavar="NAME", help="one column of each, by name or number")
+    made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
+
+    about = "write mean and variance of the clean point given each noisy one"
+    more = "\nOf a picture the maps are means over the overlapping patches that hold a pixel."
+    made = _command(commands, "denoise", about + more)
+    for name in ("model", "data"):
+        made.add_argument(name, metavar=name.upper())
+    made.add_argument("-o", "--out", required=True, help=OUT)
+    made.add_argument("--stride", type=int, help=stride.format("a quarter of the patch's side"))
+
+    made = _command(commands, "sample", "draw points by Langevin chains")
+    made.add_argument("model", metavar="MODEL")
+    made.add_argument("-n", "--number", type=int, default=1, help="of draws (default: 1)")
+    made.add_argument("-o", "--out", required=True, help=OUT)
+    made.add_argument("--law", default="noisy", choices=("noisy", "clean"))
+    made.add_argument("--steps", type=int, default=500, help="of each chain (default: 500)")
+    made.add_argument("--seed", type=int, default=0, help="of all randomness (default: 0)")
+
+    about = "score how unlike the training points others are, by their scores"
+    more = "\nColumns of the result: see `hosm.estimator`. Without --out they are printed."
+    made = _command(commands, "ood", about + more)
+    for name in ("model", "data"):
+        made.add_argument(name, metavar=name.upper())
+    made.add_argument("-o", "--out", help=OUT)
+    made.add_argument("--reference", metavar="DATA", help="points of the law, held out of the fit")
+    made.add_argument("--order", type=int, default=2, choices=(1, 2), help="of the scores")
+    made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
+
+    _command(commands, "info", "tell what a model is").add_argument("model", metavar="MODEL")
+    return first
+
+
+class _Progress:
+    """One line on stderr that is overwritten, or on what is no terminal a line each."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet, self.width = quiet, 0
+
+    def __call__(self, text: str) -> None:
+        if self.quiet:
+            return
+        if not sys.stderr.isatty():
+            print(text, file=sys.stderr)
+            return
+        print("\r" + text.ljust(self.width), end="", file=sys.stderr, flush=True)
+        self.width = len(text)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self.width:
+            print(file=sys.stderr)
+
+
+def _lines(facts: dict[str, Any]) -> str:
+    """Return facts as lines, tables of numbers as columns."""
+    lines = []
+    for name, value in facts.items():
+        if name == "scores":
+            rows = zip(*value.values(), strict=True)
+            lines.append("\t".join(value))
+            lines += ["\t".join(f"{cell:.6g}" for cell in row) for row in rows]
+        elif isinstance(value, dict):
+            lines += [f"{name}.{key}: {_text(inner)}" for key, inner in value.items()]
+        else:
+            lines.append(f"{name}: {_text(value)}")
+    return "\n".join(lines)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(inner)}" for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code.
+
+    Args:
+        arguments: what stands behind `hosm`; None for those of the process.
+    """
+    options = parser().parse_args(arguments)
+    progress = _Progress(options.quiet)
+    try:
+        commands = importlib.import_module(
+            "hosm.cli.commands"
+        )  # torch takes seconds: not for --help
+        facts = getattr(commands, options.command)(options, progress)
+    except (*FAILURES, KeyboardInterrupt) as error:
+        progress.end()
+        reason = " ".join(str(error).split()) or type(error).__name__
+        print(f"hosm {options.command}: error: {reason}", file=sys.stderr)
+        return 1
+    progress.end()
+    print(json.dumps({"command": options.command, **facts}) if options.json else _lines(facts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+"""What the subcommands of `hosm` do: files in, files out, and the facts that are printed.
+
+Each function takes the parsed command line (see `hosm.cli`) and returns a dictionary that JSON can
+say. A model of patches is one of D = height x width (x colours) coordinates: patches are square,
+so D and the picture's colours tell their side, and a picture of D numbers is one point itself.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from hosm.estimator import ScoreEstimator, novelty
+from hosm.estimator.archive import read_archive
+from hosm.io import (
+    check_place,
+    cut,
+    drawn,
+    is_pictures,
+    mapped,
+    places,
+    read_pages,
+    read_rows,
+    write,
+)
+
+__all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
+
+SIDE = 8  # of a patch, unless another is asked for
+ROWS = 4096  # points whose posteriors are held at once
+Array = np.ndarray[Any, np.dtype[Any]]
+Facts = dict[str, Any]
+Report = Callable[[str], None]
+
+
+def _whole(pages: list[Array], path: str) -> Array:
+    """Return pictures of one shape as an array, (n, height, width) or with a last axis of 3."""
+    shapes = sorted({page.shape for page in pages})
+    if len(shapes) > 1:
+        raise ValueError(f"{path} holds pictures of {shapes[0]} and {shapes[-1]}; legal: one size")
+    return np.stack(pages)
+
+
+def _table(path: str) -> Any:  # noqa: ANN401
+    """Return the points of a file, (n, D), and the names of their columns if it has any."""
+    rows = read_rows(path)
+    points = rows.values.reshape(len(rows.values), -1)
+    for i, j in np.argwhere(~np.isfinite(points))[:1]:
+        where = f"in row {i + 1}, column {rows.names[j] if rows.names else j}"
+        raise ValueError(f"{path} holds {points[i, j]} {where}; legal values are finite")
+    return _Named(points, rows.names) if rows.names else points
+
+
+def _training_points(options: Namespace) -> tuple[Any, Facts]:
+    """Return clean points (n, D), and what they are."""
+    if not (is_pictures(options.data) or options.patch or options.whole):
+        return _table(options.data), {}
+    pages = read_pages(options.data)
+    facts: Facts = {"pictures": len(pages)}
+    if options.sigma is None:
+        reach = max(float(page.max()) for page in pages)
+        legal = f"the noise's standard deviation in the pictures' units, which reach {reach:g}"
+        raise ValueError(f"--sigma is missing; legal here is {legal}")
+    options.standardise = False
+    if options.whole:
+        points = _whole(pages, options.data)
+        return points.reshape(len(points), -1), facts | {"patch": [*points.shape[1:]]}
+    side = options.patch or SIDE
+    colours = sorted({page.shape[2:] for page in pages})
+    if len(colours) > 1:
+        raise ValueError(f"{options.data} holds grey and colour pictures; legal are all of a kind")
+    shape = (side, side, *colours[0])
+    rng = np.random.default_rng(options.seed)
+    return drawn(pages, shape, options.points, rng), facts | {"patch": [*shape]}
+
+
+def fit(options: Namespace, report: Report) -> Facts:
+    """Learn a model from a file and save it; return what was learned.
+
+    Raises:
+        ValueError: the file or an option is not legal.
+        OSError: a file cannot be read or written.
+        FloatingPointError: training diverged.
+    """
+    start = time.perf_counter()
+    _check_device(options)
+    check_place(options.out, ())
+    points, facts = _training_points(options)
+
+    def callback(progress: dict[str, Any]) -> None:
+        loss = next((v for k, v in progress.items() if k.startswith("validation")), math.nan)
+        network, step = progress["network"], progress["step"]
+        report(f"{network} at sigma {progress['sigma']:g}: step {step}, held-out loss {loss:.4g}")
+
+    sigma = options.sigma or [0.1]
+    estimator = ScoreEstimator(
+        sigma[0] if len(sigma) == 1 else sigma,
+        rank=options.rank,
+        target=options.target,
+        standardise=options.standardise,
+        weight_decay=options.weight_decay,
+        max_steps=options.steps,
+        random_state=options.seed,
+        device=options.device,
+        callback=callback,
+    ).fit(points)
+    estimator.save(options.out)
+    facts = {"points": len(points), **facts, **_about(estimator)}
+    facts["seconds"] = round(time.perf_counter() - start, 1)
+    return facts | {"files": [options.out]}
+
+
+class _Named:
+    """Points with names of their columns, as much of a data frame as an estimator asks for."""
+
+    def __init__(self, values: Array, names: list[str]) -> None:
+        self.values, self.columns = values, names
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice) -> _Named:
+        return _Named(self.values[rows], self.columns)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: ANN401
+        return np.asarray(self.values, dtype=dtype)
+
+
+def _about(estimator: ScoreEstimator) -> Facts:
+    """Return what is known of a fitted estimator."""
+    noise = estimator.noise_std_
+    facts: Facts = {"dimension": estimator.n_features_in_, "rank": estimator.model_.rank}
+    facts |= {"sigma": estimator.sigma_, "standardise": estimator.standardise}
+    facts["noise_std"] = [float(noise.min()), float(noise.max())]
+    if estimator.search_:
+        facts["search"] = {f"{sigma:g}": score for sigma, score in estimator.search_.items()}
+    losses = {name: each[-1] for name, each in estimator.history_.items() if each}
+    return facts | {"losses": losses}
+
+
+def _check_device(options: Namespace) -> None:
+    """Raise ValueError for a device that is not there."""
+    try:
+        torch.zeros(1, device=options.device)
+    except (RuntimeError, AssertionError) as error:  # which torch raises, by the kind of device
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"--device is {options.device!r}; legal is cpu here: {reason}") from error
+
+
+def _stride(options: Namespace, default: int) -> int:
+    return default if options.stride is None else int(options.stride)
+
+
+def _load(options: Namespace) -> ScoreEstimator:
+    """Return the model, if the device is there and the results have a place to go."""
+    _check_device(options)
+    if getattr(options, "out", None):
+        check_place(options.out)
+    return ScoreEstimator.load(options.model, device=options.device)
+
+
+def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
+    """Return the shape of the patches of a page that a model is of."""
+    size = estimator.n_features_in_
+    if page.size == size:
+        return page.shape
+    colours = page.shape[2] if page.ndim == 3 else 1
+    side = math.isqrt(size // colours)
+    if side * side * colours != size or not 2 <= side <= min(page.shape[:2]):
+        raise ValueError(
+            f"the model is of {size} numbers; a picture of {page.shape} has no such square patches"
+        )
+    return (side, side, *page.shape[2:])
+
+
+def _points(estimator: ScoreEstimator, options: Namespace, path: str) -> tuple[Any, Array | None]:
+    """Return points as a model takes them, and page, row and column of each that is a patch."""
+    if not is_pictures(path):
+        return _table(path), None
+    parts, where = [], []
+    for number, page in enumerate(read_pages(path)):
+        shape = _patch(estimator, page)
+        corners = places(page, shape, _stride(options, min(shape[:2])))
+        parts.append(cut(page, shape, corners))
+        where.append(np.insert(corners, 0, number, axis=1))
+    return np.concatenate(parts), np.concatenate(where)
+
+
+def _names(estimator: ScoreEstimator) -> list[str]:
+    own = getattr(estimator, "feature_names_in_", [])
+    return [*own] or [f"x{j}" for j in range(estimator.n_features_in_)]
+
+
+def _written(
+    options: Namespace, arrays: dict[str, Array], names: list[str] | None = None
+) -> Facts:
+    files = write(options.out, arrays, names)
+    return {"files": [str(file) for file in files]}
+
+
+def hessian(options: Namespace, report: Report) -> Facts:
+    """Write second derivatives of the log-density at points. Errors as in `fit`."""
+    estimator, names = _load(options), None
+    points, _ = _points(estimator, options, options.data)
+    found: Any
+    if options.dense:
+        found = estimator.hessian(points, dense=True)
+    elif options.column is None:
+        found, names = estimator.hessian_diag(points), _names(estimator)
+    else:
+        names = _names(estimator)
+        known = options.column in names
+        number = names.index(options.column) if known else _integer(options.column, names)
+        found = estimator.hessian_column(points, number)
+    facts: Facts = {"points": len(found), "shape": [*found.shape]}
+    return facts | _written(options, {"hessian": found}, names)
+
+
+def _integer(column: str, names: list[str]) -> int:
+    if not column.isdecimal():
+        raise ValueError(f"--column is {column!r}; legal are {', '.join(names)}, or a number")
+    return int(column)
+
+
+def denoise(options: Namespace, report: Report) -> Facts:
+    """Write posterior means and variances of noisy points or pictures. Errors as in `fit`."""
+    estimator = _load(options)
+    shares: list[Array] = []
+
+    def answer(points: Any) -> list[Array]:  # noqa: ANN401
+        law = estimator.posterior(points)
+        shares.append(law.clipped_share)
+        return [law.mean, law.variance]
+
+    if is_pictures(options.data):
+        maps = []
+        pages = read_pages(options.data)
+        for number, page in enumerate(pages, 1):
+            shape = _patch(estimator, page)
+            stride = _stride(options, max(1, min(shape[:2]) // 4))
+            maps.append(mapped(page, shape, stride, answer))
+            report(f"picture {number} of {len(pages)}")
+        both = [_whole(list(each), options.data) for each in zip(*maps, strict=True)]
+        mean, variance = (each[0] if len(each) == 1 else each for each in both)
+        facts: Facts = {"pictures": len(pages)}
+    else:
+        points = _points(estimator, options, options.data)[0]
+        parts = [answer(points[i : i + ROWS]) for i in range(0, len(points), ROWS)]
+        mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
+        facts = {"points": len(mean)}
+    facts["mean_std"] = float(np.sqrt(variance).mean())
+    facts["clipped_share"] = float(np.concatenate(shares).mean())
+    names = _names(estimator)
+    return facts | _written(options, {"mean": mean, "variance": variance}, names)
+
+
+def sample(options: Namespace, report: Report) -> Facts:
+    """Write draws of Langevin chains; return how many. Errors as in `fit`."""
+    estimator = _load(options)
+    given = {"law": options.law, "steps": options.steps}
+    draws = estimator.sample(options.number, options.seed, **given)
+    if is_pictures(options.out):
+        side = math.isqrt(draws.shape[1])
+        if side * side != draws.shape[1]:
+            legal = "legal is a square, or another kind of file"
+            raise ValueError(f"draws of {draws.shape[1]} numbers are no grey pictures; {legal}")
+        draws = draws.reshape(-1, side, side)
+    return {"draws": len(draws)} | _written(options, {"draws": draws}, _names(estimator))
+
+
+def ood(options: Namespace, report: Report) -> Facts:
+    """Write or return how unlike the reference points are. Errors as in `fit`."""
+    estimator = _load(options)
+    points, where = _points(estimator, options, options.data)
+    known = _points(estimator, options, options.reference)[0] if options.reference else None
+    found = novelty(estimator, points, known, order=options.order)
+    columns = {"deviation": found.deviation, "tail": found.tail, **found.features}
+    if where is not None:
+        columns = dict(zip(("page", "row", "column"), where.T, strict=True)) | columns
+    facts: Facts = {"points": len(found.tail), "reference": options.reference or "training points"}
+    facts["share_beyond_95_percent"] = float((found.tail <= 0.05).mean())
+    if options.out is None:
+        return facts | {"scores": {name: values.tolist() for name, values in columns.items()}}
+    table = np.stack([*columns.values()], 1)
+    return facts | _written(options, {"scores": table}, [*columns])
+
+
+def info(options: Namespace, report: Report) -> Facts:
+    """Return what a saved model is. Errors as in `fit`."""
+    estimator = _load(options)
+    card = read_archive(options.model)[1]
+    facts: Facts = {"version": card["version"], **_about(estimator)}
+    facts["names"] = _names(estimator)
+    facts["training_points_held"] = len(estimator.starts_)
+    return facts | {"parameters": card["parameters"]}

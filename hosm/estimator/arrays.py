@@ -1,0 +1,231 @@
+"""What users hand in and get back: NumPy arrays, data frames and tensors of points.
+
+Points arrive as anything that NumPy reads as numbers of shape (n, D): an array, a data frame (of
+which only `columns` and the conversion to an array are asked), a tensor, a list of lists. Results
+are NumPy arrays of the input's float type, float32 or float64; what is neither gives float64.
+
+A network sees standardised points y = (x - mean) / scale. By the chain rule a score of x is that
+of y over the scale, and a Hessian that of y over scale_i scale_j; a covariance is multiplied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from hosm.checks import check_count
+from hosm.operators import DiagonalPlusLowRank
+from hosm.uncertainty import Posterior, leading_directions
+
+__all__ = ["PosteriorArrays", "Scaling", "Table", "as_table", "seed_of", "seeded"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Points as they came in.
+
+    Attributes:
+        x: the points in float64 on the CPU, shape (n, D).
+        dtype: float type of results, float32 or float64.
+        names: names of the columns, where all are texts; else none.
+    """
+
+    x: Tensor
+    dtype: np.dtype[Any]
+    names: list[str]
+
+
+def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
+    """Return points in float64, with what results must know of how they came in.
+
+    Args:
+        name: what messages call them.
+        values: n points of D coordinates, of whatever NumPy reads as real numbers.
+        least: the smallest legal n.
+
+    Raises:
+        ValueError: they are sparse, complex, texts, not of shape (n, D), too few, or not finite.
+        TypeError: an entry is no number.
+    """
+    if hasattr(values, "tocsr"):
+        raise ValueError(f"{name} is a sparse {type(values).__name__}; legal are dense points")
+    names = [*getattr(values, "columns", [])]
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+    if array.dtype.kind in "SUVMm":
+        raise ValueError(f"{name} has dtype {array.dtype}; legal are real numbers")
+    single = array.dtype in (np.float16, np.float32)
+    x = torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+    if x.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {tuple(x.shape)}; legal is (n, D). Reshape your data: "
+            "reshape(-1, 1) makes points of one coordinate, reshape(1, -1) one point"
+        )
+    for axis, (what, bound) in enumerate((("sample", least), ("feature", 1))):
+        if x.shape[axis] < bound:
+            found = f"{x.shape[axis]} {what}(s) (shape={tuple(x.shape)})"
+            raise ValueError(f"{name} has {found} while a minimum of {bound} is required.")
+    if not bool(x.isfinite().all()):
+        found = "NaN" if bool(x.isnan().any()) else "infinity"
+        raise ValueError(f"{name} holds {found}; legal values are finite")
+    texts = names if all(isinstance(each, str) for each in names) else []
+    return Table(x, np.dtype(np.float32 if single else np.float64), texts)
+
+
+def seed_of(random_state: Any) -> int:  # noqa: ANN401
+    """Return a seed: the integer itself, or one drawn from what `random_state` is.
+
+    Args:
+        random_state: None for a fresh seed at each call, an integer from 0 to 2^32 - 1, a
+            `numpy.random.RandomState` or a `numpy.random.Generator`.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    check_count("random_state", random_state, 0, 2**32 - 1)
+    return int(random_state)
+
+
+def seeded(random_state: Any, device: torch.device | str = "cpu") -> Generator:  # noqa: ANN401
+    """Return a source of randomness on a device; arguments and errors as in `seed_of`."""
+    return Generator(device).manual_seed(seed_of(random_state))
+
+
+def _congruent(matrix: DiagonalPlusLowRank, d: Tensor) -> DiagonalPlusLowRank:
+    """Return diag(d) A diag(d), for d of shape (D,)."""
+    d = d.to(matrix.diag)
+    return DiagonalPlusLowRank(
+        matrix.diag * d.square(), matrix.factor * d.unsqueeze(-1), matrix.signs
+    )
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The map x = mean + scale y between data x and what networks see, y.
+
+    Attributes:
+        mean: shape (D,), in the data's units.
+        scale: positive, shape (D,), in the data's units.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    @classmethod
+    def fitted(cls, x: Tensor, each: bool) -> Scaling:
+        """Return the scaling that standardises points.
+
+        Args:
+            x: points, shape (n, D), float64.
+            each: divide each coordinate by its own standard deviation, not all by one number,
+                the root of their mean variance. What does not vary is divided by 1.
+        """
+        variance = x.var(0, correction=0)
+        if not each:
+            variance = variance.mean().expand_as(variance)
+        floor = (10 * torch.finfo(x.dtype).eps * x.abs().amax(0)).square()
+        return cls(x.mean(0), torch.where(variance > floor, variance, 1.0).sqrt())
+
+    def into(self, x: Tensor) -> Tensor:
+        """Return y in float32 for points x, both of shape (n, D)."""
+        return ((x - self.mean) / self.scale).float()
+
+    def out_of(self, y: Tensor) -> Tensor:
+        """Return x in float64 for standardised points y, both of shape (*, n, D)."""
+        return self.mean + self.scale * y.double().cpu()
+
+    def score(self, s1: Tensor) -> Tensor:
+        """Return the score of x in float64, from s1, that of y; both of shape (n, D)."""
+        return s1.double().cpu() / self.scale
+
+    def hessian(self, s2: DiagonalPlusLowRank) -> DiagonalPlusLowRank:
+        """Return the Hessians of x in float64, from those of y."""
+        return _congruent(s2.to("cpu", torch.float64), 1 / self.scale)
+
+    def posterior(self, law: Posterior) -> Posterior:
+        """Return the posterior of x in float64, from that of y."""
+        covariance = _congruent(law.covariance.to("cpu", torch.float64), self.scale)
+        return Posterior(self.out_of(law.mean), covariance, law.clipped_share.cpu())
+
+
+class PosteriorArrays:
+    """A posterior N(m, C) at n noisy points, in NumPy and in the data's units.
+
+    Args:
+        law: the posterior in torch; it stays reachable under this name for all that
+            `hosm.uncertainty.gaussian_posterior` and `hosm.uncertainty.calibration` offer.
+        dtype: float type of the arrays.
+    """
+
+    def __init__(self, law: Posterior, dtype: np.dtype[Any]) -> None:
+        self.law, self.dtype = law, dtype
+
+    def _array(self, tensor: Tensor) -> Array:
+        return tensor.numpy().astype(self.dtype)
+
+    @property
+    def mean(self) -> Array:
+        """E[x | x_noisy], shape (n, D)."""
+        return self._array(self.law.mean)
+
+    @property
+    def variance(self) -> Array:
+        """Marginal variances, shape (n, D)."""
+        return self._array(self.law.variance)
+
+    @property
+    def clipped_share(self) -> Array:
+        """Share of C that was added to make it positive, shape (n,): see `hosm.uncertainty`."""
+        return self._array(self.law.clipped_share)
+
+    def interval(self, level: float) -> tuple[Array, Array]:
+        """Return central credible intervals, low and high, both (n, D).
+
+        Args:
+            level: their probability.
+
+        Raises:
+            ValueError: the level does not lie between 0 and 1.
+        """
+        low, high = self.law.interval(level)
+        return self._array(low), self._array(high)
+
+    def sample(self, n_samples: int, random_state: Any = None) -> Array:  # noqa: ANN401
+        """Draw from N(m, C): shape (n_samples, n, D).
+
+        Args:
+            n_samples: draws for each noisy point.
+            random_state: as in `seed_of`.
+
+        Raises:
+            ValueError: n_samples is below 1, or random_state is not legal.
+        """
+        return self._array(self.law.sample(n_samples, seeded(random_state)))
+
+    def directions(self, k: int) -> tuple[Array, Array]:
+        """Return the k leading eigenvalues of C, shape (n, k), and directions, shape (n, D, k).
+
+        Args:
+            k: number of directions, 1 to D.
+
+        Raises:
+            ValueError: k is out of range.
+        """
+        values, vectors = leading_directions(self.law.covariance, k)
+        return self._array(values), self._array(vectors)

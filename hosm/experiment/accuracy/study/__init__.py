@@ -1,0 +1,1 @@
+"""What table 1 measures."""

@@ -1,0 +1,111 @@
+"""Table 1 for readers: errors beside the paper's, the error of s1, and what training cost."""
+
+import math
+
+import pandas as pd
+
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.shared.rows import (
+    Row,
+    groups,
+    is_exact,
+    is_reference,
+    lowest,
+    method_order,
+    records,
+)
+
+__all__ = ["accuracy_table", "cost_table", "first_order_table", "named"]
+
+RECONSTRUCTIONS = ("gaussian100", "logistic50", "logistic80", "ring6", "ring8")
+
+
+def named(law: str) -> str:
+    """Return the name of a law, and whether it is a reconstruction."""
+    return f"{law} (reconstruction)" if law in RECONSTRUCTIONS else law
+
+
+def _rank(method: str, rank: float) -> str:
+    if not math.isnan(rank) and rank > 0:
+        return f"{rank:.0f}"
+    return "diagonal" if method.startswith("s2") or "joint" in method else cells.DASH
+
+
+def _marked(accuracy: pd.DataFrame) -> list[Row]:
+    """Return the rows of table 1 in order, with `best` set where an error is the lowest."""
+    out: list[Row] = []
+    for _, group in groups(accuracy, "dataset", "regime", "sigma"):
+        cell = records(group)
+        out += [{**row, "best": best} for row, best in zip(cell, lowest(cell), strict=True)]
+    return sorted(out, key=lambda row: (row["dataset"], row["regime"], method_order(row)))
+
+
+def accuracy_table(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Return table 1: a row for each method and rank, a pair of columns for each sigma."""
+    rows: dict[tuple[str, ...], Row] = {}
+    for entry in _marked(accuracy):
+        rank = _rank(entry["method"], entry["rank"])
+        key = (named(entry["dataset"]), entry["regime"], entry["method"], rank)
+        first = dict(zip(("Data set", "Regime", "Method", "Rank"), key, strict=True))
+        row = rows.setdefault(key, {**first, "entries": []})
+        ours = cells.plus_minus(entry["mean"], entry["standard_error"])
+        ours = "0 (exact)" if is_exact(entry) else ours
+        paper = cells.paper_value(entry["paper"], entry["paper_deviation"])
+        row[f"Paper, σ = {entry['sigma']:g}"] = paper
+        row[f"Ours ± s.e., σ = {entry['sigma']:g}"] = cells.bold(ours) if entry["best"] else ours
+        row["entries"].append(entry)
+    return pd.DataFrame([_with_cost(row) for row in rows.values()]).fillna(cells.DASH)
+
+
+def _with_cost(row: Row) -> Row:
+    """Put seeds, steps and training time last, the fewest and the longest over sigmas."""
+    entries = row.pop("entries")
+    if is_reference(entries[0]):
+        return {**row, "Seeds": cells.DASH, "Steps": cells.DASH, "Training (s)": cells.DASH}
+    return {
+        **row,
+        "Seeds": cells.count(min(entry["seeds"] for entry in entries)),
+        "Steps": cells.count(max(entry["steps"] for entry in entries)),
+        "Training (s)": cells.number(max(entry["seconds"] for entry in entries)),
+    }
+
+
+def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the error of s1 by objective: what joint training does to it."""
+    keys = ["dataset", "regime", "sigma", "target", "rank"]
+    means = trials.groupby(keys)["s1_error"].agg(["mean", "sem", "count"]).reset_index()
+    names = {"dsm": "DSM", "dsm-vr": "DSM-VR"}
+    means = means[means["target"].str.startswith(("dsm", "joint"))]  # heads train no s1
+    rows = [
+        {
+            "Data set": named(row["dataset"]),
+            "Regime": row["regime"],
+            "σ": f"{row['sigma']:g}",
+            "Objective": names.get(row["target"], row["target"].replace("-", ", ")),
+            "Rank": cells.DASH if row["target"] in names else _rank("s2", row["rank"]),
+            "Squared error of s1, ours ± s.e.": cells.plus_minus(row["mean"], row["sem"]),
+            "Seeds": cells.count(row["count"]),
+        }
+        for row in records(means)
+    ]
+    return pd.DataFrame(rows)
+
+
+def cost_table(cost: pd.DataFrame) -> pd.DataFrame:
+    """Return what table 1 cost to train, for each data set and kind of fit, and in all."""
+    names = {"dsm": "s1, DSM", "dsm-vr": "s1, DSM-VR"}
+    rows = [
+        {
+            "Data set": named(row["dataset"]),
+            "Regime": row["regime"],
+            "Trained": names.get(row["target"], f"s2, {row['target'].replace('-', ' ')}"),
+            "Fits": cells.count(row["fits"]),
+            "Minutes, one thread each": cells.number(row["seconds"] / 60),
+            "Seconds per fit": cells.number(row["seconds"] / row["fits"]),
+        }
+        for row in records(cost)
+    ]
+    fits, minutes = cost["fits"].sum(), cost["seconds"].sum() / 60
+    total = ("all", cells.DASH, cells.DASH, cells.count(fits), cells.number(minutes), cells.DASH)
+    rows.append(dict(zip(rows[0], total, strict=True)))
+    return pd.DataFrame(rows)

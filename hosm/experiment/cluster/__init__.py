@@ -1,0 +1,1 @@
+"""Everything that touches Ray: connecting, training, tuning, worker states, jobs."""

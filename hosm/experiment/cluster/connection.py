@@ -1,0 +1,141 @@
+"""A Ray cluster to work on: the one at RAY_ADDRESS, or a local one that ends with the work."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.exceptions import AuthenticationError
+
+from hosm.experiment.run.masking import masked
+from hosm.experiment.run.process import StageError
+from hosm.experiment.settings import ClusterParams
+
+__all__ = ["NO_TOKEN", "connect", "places", "unreachable"]
+
+LOOPBACK = "127.0.0.1"
+PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
+NO_TOKEN = (
+    "the Ray cluster asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or "
+    "RAY_AUTH_TOKEN_PATH) as on its head node, or RAY_AUTH_MODE=disabled on both sides"
+)
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "PYTHONWARNINGS": "ignore::FutureWarning",
+}
+
+
+def unreachable(address: str) -> str | None:
+    """Return why there is no cluster to join at an address; None if something listens there.
+
+    Ray itself would try for minutes.
+
+    Args:
+        address: as in RAY_ADDRESS.
+    """
+    host, _, port = address.rpartition(":")
+    if address == "auto":
+        return None
+    if not host or "://" in address or not port.isdecimal():
+        return f"RAY_ADDRESS = {address!r}; legal: host:port of the head node, auto, or unset"
+    try:
+        socket.create_connection((host, int(port)), 3.0).close()
+    except (OSError, OverflowError) as error:
+        return f"no Ray cluster answers at RAY_ADDRESS={address}: {error}; `ray start --head`"
+    return None
+
+
+@contextmanager
+def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
+    """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
+
+    The dashboard of a local cluster listens on loopback; Ray Tune needs it to free stopped trials.
+    Nodes may still be joining the cluster, so workers that find no place are waited for.
+
+    Args:
+        params: the workers' needs and the local cluster's size.
+        echo: whether what workers print appears here.
+
+    Raises:
+        StageError: the cluster does not answer, or its nodes have no place for the workers.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    options: dict[str, Any] = {"log_to_driver": echo, "logging_level": "warning"}
+    joins = "RAY_ADDRESS" in os.environ
+    if joins and (reason := unreachable(os.environ["RAY_ADDRESS"])):
+        raise StageError(masked(reason))
+    if joins:  # its nodes know nothing of what is set here
+        quiet = {name: os.environ[name] for name in QUIET}
+        options |= {"runtime_env": {"env_vars": quiet}}
+    elif not ray.is_initialized():
+        options |= {
+            "address": "local",  # not one that another program started on this machine
+            "num_cpus": params.local_cpus,
+            "object_store_memory": params.object_store_mb * 2**20,
+            "include_dashboard": True,
+            "dashboard_host": LOOPBACK,
+            "_node_ip_address": LOOPBACK,
+        }
+    on_term = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(ignore_reinit_error=True, **options)
+        signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
+    except (ConnectionError, AuthenticationError) as error:
+        where = masked(os.environ.get("RAY_ADDRESS", "local"))
+        raise StageError(
+            f"RAY_ADDRESS={where} cannot be joined: not Ray, or {NO_TOKEN}"
+        ) from error
+    try:
+        _await_places(params, PATIENCE if joins else 0.0)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def places(params: ClusterParams, nodes: list[dict[str, float]]) -> int:
+    """Return how many workers a cluster holds, each of them whole on one node.
+
+    Args:
+        params: the workers' needs.
+        nodes: the resources of each node, by Ray's names.
+    """
+    each = {"CPU": params.cpus_per_worker, "GPU": int(params.use_gpu)}
+    needs = {name: count for name, count in each.items() if count}
+    return sum(min(int(node.get(k, 0) // count) for k, count in needs.items()) for node in nodes)
+
+
+def _await_places(params: ClusterParams, patience: float) -> None:
+    """Wait until the cluster has a place for each worker.
+
+    Args:
+        params: the workers' needs.
+        patience: seconds to wait.
+
+    Raises:
+        StageError: it has not by then.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if (found := places(params, nodes)) >= params.workers:
+            return
+        if time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    each = f"{params.cpus_per_worker} CPUs{' and a GPU' if params.use_gpu else ''}"
+    there = ", ".join(f"{node.get('CPU', 0):g}" for node in nodes)
+    gpus = ", ".join(f"{node.get('GPU', 0):g}" for node in nodes)
+    raise StageError(
+        f"{params.workers} workers of {each} do not fit: the cluster's nodes have {there} CPUs"
+        f"{f' and {gpus} GPUs' if params.use_gpu else ''}; legal: workers up to {found}"
+    )

@@ -1,0 +1,201 @@
+"""Ray Train around `training.fit`, as the driver sees it; `worker` is what each worker does.
+
+One worker takes the same path as many. Data travel by reference through Ray's object store, so no
+worker needs the driver's disk.
+"""
+
+import hashlib
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import ray
+import ray.train
+import torch
+import torch.distributed
+from ray.train import (
+    FailureConfig,
+    LoggingConfig,
+    RunConfig,
+    ScalingConfig,
+)
+from ray.train.torch import TorchConfig, TorchTrainer
+
+from hosm import __version__
+from hosm.experiment.cluster.saved_states import States
+from hosm.experiment.cluster.worker import work
+from hosm.experiment.run.process import StageError
+from hosm.experiment.settings import ClusterParams
+from hosm.experiment.train.tasks import TrainingTask
+from hosm.training import Diverged, TrainingResult
+
+__all__ = [
+    "DivergedRun",
+    "key_of",
+    "last_line",
+    "time_all_reduce",
+    "train_on_cluster",
+]
+
+PATIENCE = 10  # seconds that a run which is stopped has to write its state
+
+
+class DivergedRun(StageError, Diverged):
+    """A run on the cluster diverged."""
+
+
+def last_line(error: BaseException | None) -> str:
+    """Return the line of a remote error that says what happened."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no reason given"
+
+
+def key_of(*parts: Any) -> str:  # noqa: ANN401
+    """Return a short hash of settings and inputs: equal work, equal key."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _fit(
+    function: Callable[[dict[str, Any]], Any],
+    config: dict[str, Any],
+    params: ClusterParams,
+    storage: str,
+    name: str,
+    what: str,
+    callbacks: list[Any] | None = None,
+) -> Any:  # noqa: ANN401
+    """Run a function on each of a group of workers; return what the first one returned."""
+    trainer = TorchTrainer(
+        function,  # type: ignore[arg-type]
+        train_loop_config=config,
+        torch_config=TorchConfig(backend=None if params.backend == "auto" else params.backend),
+        scaling_config=ScalingConfig(
+            num_workers=params.workers,
+            use_gpu=params.use_gpu,
+            resources_per_worker={"CPU": params.cpus_per_worker},
+        ),
+        run_config=RunConfig(
+            name=name,
+            storage_path=storage,
+            failure_config=FailureConfig(
+                max_failures=params.max_failures,
+                controller_failure_limit=1,  # type: ignore[call-arg]
+            ),
+            logging_config=LoggingConfig(log_level="WARNING"),
+            callbacks=callbacks,
+        ),
+    )
+    try:
+        return _aside(trainer.fit).return_value
+    except ray.train.TrainingFailedError as error:
+        raise StageError(f"training of {what} failed: {last_line(error)}") from error
+
+
+def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Return function(), called in a thread of its own.
+
+    In the main thread Ray would take Ctrl-C over, end the workers at once and exit as if all were
+    well.
+    """
+    outcome: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            outcome.set_result(function())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return outcome.result()
+
+
+def _all_reduce_seconds(config: dict[str, Any]) -> list[float]:
+    """Return the median seconds that this group takes to add up vectors of each length."""
+    device, out = ray.train.torch.get_device(), []
+    torch.set_num_threads(config["threads"])
+    for length in config["lengths"]:
+        vector, times = torch.ones(length, device=device), []
+        for _ in range(config["repeats"] + 2):
+            torch.distributed.barrier()
+            began = time.perf_counter()
+            torch.distributed.all_reduce(vector)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - began)
+        out.append(statistics.median(times[2:]))
+    return out
+
+
+def time_all_reduce(
+    lengths: Sequence[int], repeats: int, params: ClusterParams, storage: str
+) -> list[float]:
+    """Return the median seconds of an all-reduce over the workers, for each vector length.
+
+    Args:
+        lengths: numbers in float32 that are added up.
+        repeats: of each, after two to warm up.
+        params: workers, two or more.
+        storage: absolute path or URI.
+    """
+    config = {"lengths": list(lengths), "repeats": repeats, "threads": params.cpus_per_worker}
+    return _fit(_all_reduce_seconds, config, params, storage, "all-reduce", "nothing")
+
+
+def train_on_cluster(
+    task: TrainingTask,
+    params: ClusterParams,
+    storage: str,
+    *,
+    tracking: tuple[str | None, str | None] = (None, None),
+    callbacks: list[Any] | None = None,
+) -> TrainingResult:
+    """Train a task by Ray Train; a run of equal task and workers resumes where it stopped.
+
+    Args:
+        task: what to train.
+        params: workers, CPUs, GPUs and restarts.
+        storage: absolute path or URI for checkpoints, outside DVC's outputs.
+        tracking: MLflow URI and run id, for rank 0 to log to.
+        callbacks: Ray Train callbacks.
+
+    Raises:
+        DivergedRun: a loss is not finite.
+        StageError: training failed.
+    """
+    train, validation = ray.put(task.train), ray.put(task.validation)
+    arrays = [task.train, task.validation, *(task.first or {}).values()]
+    digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    parts = (__version__, task.spec.model_dump(), task.ranks, params.workers, digest)
+    name = f"{task.name}-{key_of(*parts)}"
+    states = States(f"{storage}/{name}/states", params.checkpoints_kept)
+    states.answer()  # nobody waits for a state that an earlier driver asked for
+    config = {
+        "task": replace(task, train=None, validation=None),
+        "train": train,
+        "validation": validation,
+        "threads": params.cpus_per_worker,
+        "states": states.place,
+        "checkpoints_kept": params.checkpoints_kept,
+        "checkpoint_every": params.checkpoint_every,
+        "tracking": tracking,
+    }
+    try:
+        answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
+    except KeyboardInterrupt:
+        if params.workers == 1 and states.ask(PATIENCE):
+            print("stopped; a new start goes on from this very step", flush=True)
+        raise
+    if "failed" in answer:
+        raise StageError(f"training of {task.name} failed: {answer['failed']}")
+    if "diverged" in answer:
+        error = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
+        error.last = answer["last"]
+        raise error
+    weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
+    return TrainingResult(weights, **answer)

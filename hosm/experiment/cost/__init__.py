@@ -1,0 +1,1 @@
+"""Table 2: what second-order scores cost, in use and in training, and how that grows."""

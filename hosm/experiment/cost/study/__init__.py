@@ -1,0 +1,1 @@
+"""What table 2 and its extensions measure."""

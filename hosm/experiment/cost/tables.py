@@ -1,0 +1,189 @@
+"""Tables of what things cost: losses and steps of training, growth with D and r, more workers."""
+
+import pandas as pd
+
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.shared.rows import Row, groups, records
+
+__all__ = [
+    "growth_table",
+    "loss_table",
+    "plan_table",
+    "rank_table",
+    "step_table",
+    "variant_table",
+    "workers_table",
+]
+
+
+def _megabytes(size: float) -> str:
+    return cells.number(size / 1e6)
+
+
+def _spread(row: Row) -> str:
+    low, high = (cells.milliseconds(row[name]) for name in ("seconds_low", "seconds_high"))
+    return f"{low} to {high}"
+
+
+def _place(row: Row) -> Row:
+    return {"Device": str(row["device"]).upper(), "D": cells.count(row["dimension"])}
+
+
+def loss_table(training: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses with their gradients in the scores, structured beside dense."""
+    rows = []
+    losses = training[training["part"] == "loss"]
+    for _, pair in groups(losses, "device", "dimension", "target", "variance_reduction"):
+        by = {row["method"]: row for row in records(pair)}
+        ours, dense = by["structured"], by["dense"]
+        times, memory = (dense[name] / ours[name] for name in ("seconds", "allocated"))
+        rows.append(
+            {
+                **_place(ours),
+                "Batch": cells.count(ours["batch"]),
+                "r": cells.count(ours["rank"]),
+                "Target": ours["target"],
+                "Variance reduction": ours["variance_reduction"],
+                "Dense (ms)": cells.milliseconds(dense["seconds"]),
+                "Ours (ms)": cells.milliseconds(ours["seconds"]),
+                "Dense / ours": cells.ratio(times),
+                "Dense (MB)": _megabytes(dense["allocated"]),
+                "Ours (MB)": _megabytes(ours["allocated"]),
+                "Dense / ours, memory": cells.ratio(memory),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def step_table(training: pd.DataFrame) -> pd.DataFrame:
+    """Return whole optimiser steps of the U-Net, over the DSM step of the same reduction."""
+    rows = []
+    for _, part in groups(training[training["part"] == "step"], "device", "variance_reduction"):
+        steps = records(part)
+        alone = next(row for row in steps if row["target"] == "dsm")
+        rows += [
+            {
+                **_place(row),
+                "Batch": cells.count(row["batch"]),
+                "Variance reduction": row["variance_reduction"],
+                "Step": "s1 alone (DSM)" if row is alone else f"s1 and s2, {row['target']}",
+                "r": cells.DASH if row is alone else cells.count(row["rank"]),
+                "Median (ms)": cells.milliseconds(row["seconds"]),
+                "Least to largest (ms)": _spread(row),
+                "Time over DSM": cells.ratio(row["seconds"] / alone["seconds"]),
+                "Memory (MB)": _megabytes(row["allocated"]),
+            }
+            for row in steps
+        ]
+    return pd.DataFrame(rows)
+
+
+def variant_table(training: pd.DataFrame) -> pd.DataFrame:
+    """Return the U-Net's joint step in other precisions and layouts, over float32."""
+    rows = []
+    for _, part in groups(training[training["part"] == "variant"], "device"):
+        steps = records(part)
+        plain = steps[0]["seconds"]
+        rows += [
+            {
+                **_place(row),
+                "Joint step": row["method"],
+                "Median (ms)": cells.milliseconds(row["seconds"]),
+                "Least to largest (ms)": _spread(row),
+                "Time over float32": cells.ratio(row["seconds"] / plain),
+                "Memory (MB)": _megabytes(row["allocated"]),
+            }
+            for row in steps
+        ]
+    return pd.DataFrame(rows)
+
+
+def growth_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
+    """Return time and memory by D for one rank, with their slopes on logarithmic axes."""
+    rows = []
+    fits = records(slopes[slopes["variable"] == "D"])
+    for fit in fits:
+        part = growth[(growth["device"] == fit["device"]) & (growth["method"] == fit["method"])]
+        sizes = records(part[part["rank"] == fit["rank"]].sort_values("dimension"))
+        shown = {
+            f"D = {row['dimension']:,.0f}": (
+                f"{cells.milliseconds(row['seconds'])} ms, {_megabytes(row['allocated'])} MB"
+            )
+            for row in sizes
+        }
+        name = (
+            fit["method"]
+            if fit["method"] == "DSM step"
+            else f"{fit['method']}, r = {fit['rank']:.0f}"
+        )
+        slope = {
+            f"Slope of {name} (last two)": f"{fit[name]:.2f} ({fit[f'late_{name}']:.2f})"
+            for name in ("time", "memory")
+        }
+        rows.append({"Device": str(fit["device"]).upper(), "What": name, **shown, **slope})
+    return pd.DataFrame(rows).fillna(cells.DASH)
+
+
+def rank_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
+    """Return the joint step by rank at the size where several were timed."""
+    rows = []
+    counts = growth[growth["method"] == "joint step"].groupby("dimension")["rank"].nunique()
+    size = counts.idxmax()
+    steps = growth[(growth["method"] == "joint step") & (growth["dimension"] == size)]
+    for device, part in groups(steps.sort_values("rank"), "device"):
+        fit = slopes[(slopes["variable"] == "r") & (slopes["device"] == device)]
+        found = [
+            f"{fit[name].iloc[0]:.2f}" if len(fit) else cells.DASH for name in ("time", "memory")
+        ]
+        for row in records(part):
+            rows.append(
+                {
+                    **_place(row),
+                    "r": cells.count(row["rank"]),
+                    "Joint step (ms)": cells.milliseconds(row["seconds"]),
+                    "Least to largest (ms)": _spread(row),
+                    "Memory (MB)": _megabytes(row["allocated"]),
+                    "Slope with r, time": found[0],
+                    "Slope with r, memory": found[1],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def workers_table(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the time of a step by loop and workers, over that of the plain loop."""
+    rows = []
+    medians = steps.groupby(["loop", "workers"], sort=False)["seconds_per_step"].median()
+    alone = medians["plain loop", 1]
+    for (loop, workers), part in groups(steps, "loop", "workers"):
+        seconds = medians[loop, workers]
+        first = records(part)[0]
+        rows.append(
+            {
+                "Loop": loop,
+                "Workers": cells.count(workers),
+                "Batch, in all": cells.count(first["batch"] * workers),
+                "Steps": cells.count(first["steps"]),
+                "Runs": cells.count(len(part)),
+                "Step, median (ms)": cells.milliseconds(seconds),
+                "Time over the plain loop": cells.ratio(seconds / alone),
+                "Points a second": cells.number(first["batch"] * workers / seconds),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def plan_table(plan: pd.DataFrame) -> pd.DataFrame:
+    """Return what a step has to send, how long that takes, and what hides it."""
+    rows = [
+        {
+            "Network": row["network"],
+            "Numbers": cells.count(row["numbers"]),
+            "Workers and link": row["link"],
+            "Sent by each (MB a step)": _megabytes(row["volume"]),
+            "Communication (ms a step)": cells.milliseconds(row["seconds"]),
+            "Computation for 90 % (ms a step)": cells.milliseconds(row["compute_for_90"]),
+        }
+        for row in records(plan)
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,1 @@
+"""What figures 7 and 8 measure."""

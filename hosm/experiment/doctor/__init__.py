@@ -1,0 +1,1 @@
+"""Is this machine ready? Checks of this machine and of those that it reaches."""

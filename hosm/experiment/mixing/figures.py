@@ -1,0 +1,226 @@
+"""Charts of the samplers: bias against effective samples, convergence, bias against step size."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from hosm.experiment.mixing.results import SAMPLERS, Sampling, comparisons
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting.style import COLOURS, GREY, grid, key, legend, log_axis, styled
+from hosm.experiment.shared.rows import Row, groups, records
+
+__all__ = ["approach_figure", "bias_figure", "curves_figure", "look", "tuning_figure"]
+
+MARKERS = {
+    "langevin": "o",
+    "ozaki floor": "s",
+    "ozaki full": "^",
+    "mala": "D",
+    "ozaki floor, Langevin's clock": "v",
+}
+STYLES = {"exact": "-", "learned": "--"}
+BEYOND = "#f3e3d8"
+
+
+def look(method: str) -> tuple[str, str]:
+    """Return the colour and the marker of a sampler; those of Ozaki's guards share one."""
+    name = method if method in MARKERS else "ozaki floor"
+    return COLOURS[list(MARKERS).index(name)], MARKERS[name]
+
+
+def _panels(frame: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
+    """Return a figure with a panel for each target."""
+    parts = groups(frame, "target")
+    columns = min(2, len(parts))
+    lines = -(-len(parts) // columns)
+    figure, axes = grid(lines, columns, 0.9 + 2.7 * lines)
+    flat = [ax for line in axes for ax in line]
+    for ax in flat[len(parts) :]:
+        ax.set_visible(False)
+    pairs = zip(flat, parts, strict=False)
+    return figure, [(ax, str(target), group) for ax, (target, group) in pairs]
+
+
+def _keys(frame: pd.DataFrame) -> list[Line2D]:
+    """Return the legend's entries of the samplers and of the scores that are in a frame."""
+    there = [name for name in SAMPLERS if name in set(frame["method"])]
+    entries = [key(look(name)[1], look(name)[0], SAMPLERS[name]) for name in there]
+    scores = [name for name in STYLES if name in set(frame.get("scores", []))]
+    return entries + [key("", GREY, f"{name} scores", linestyle=STYLES[name]) for name in scores]
+
+
+def _draw_tuning(ax: Axes, group: pd.DataFrame) -> None:
+    """Draw a line through the step sizes of each sampler and kind of scores."""
+    for (method, scores), part in groups(group, "method", "scores"):
+        colour, marker = look(method)
+        rows = [row for row in records(part.sort_values("step_size")) if row["ess_bulk"] > 0]
+        rows = [row for row in rows if row["kolmogorov"] < 1]
+        place = [[row[name] for row in rows] for name in ("kolmogorov", "ess_bulk")]
+        ax.plot(*place, linestyle=STYLES[scores], linewidth=0.7, color=colour)
+        for row in rows:
+            sound = bool(row["within_bound"])
+            face = colour if sound else "white"
+            style: dict[str, Any] = {
+                "marker": marker,
+                "markersize": 4.5 if sound else 3,
+                "color": colour,
+            }
+            ax.plot(row["kolmogorov"], row["ess_bulk"], markerfacecolor=face, **style)
+
+
+def _tuning_title(target: str, rows: list[Row]) -> str:
+    within = [row for row in rows if row["within_bound"] and row["ess_bulk"] > 0]
+    if not within:
+        return f"{target}\nno step size within the bounds"
+    best = max(within, key=lambda row: row["ess_bulk"])
+    name = SAMPLERS.get(best["method"], best["method"])
+    return f"{target}\nmost within: {name}, {best['scores']}, ε = {best['step_size']:.2g}"
+
+
+@styled
+def tuning_figure(tuning: pd.DataFrame, bias_bound: float) -> Figure:
+    """Draw effective samples against bias for every step size that tuning tried.
+
+    Args:
+        tuning: a row for each target, scores, method and step size.
+        bias_bound: largest Kolmogorov distance that tuning accepts.
+    """
+    shown = tuning[tuning["method"].isin(list(MARKERS))]
+    figure, panels = _panels(shown)
+    for ax, target, group in panels:
+        _draw_tuning(ax, group)
+        ax.axvspan(bias_bound, 1, color=BEYOND, zorder=0)
+        log_axis(ax, "x")
+        log_axis(ax, "y")
+        ax.set(xlabel="Kolmogorov distance to exact draws", ylabel="ESS bulk, all chains")
+        ax.set_title(_tuning_title(target, records(group)))
+    beyond = key("s", BEYOND, f"distance beyond {bias_bound:g}", markersize=9)
+    hollow = key("o", GREY, "beyond a bound", markerfacecolor="white", markersize=3)
+    legend(figure, [*_keys(shown), hollow, beyond], 4)
+    return figure
+
+
+def _timed_curves(found: Sampling) -> pd.DataFrame:
+    """Return the curves of Langevin, the best Ozaki and MALA, with seconds for iterations."""
+    parts = []
+    for each in comparisons(found):
+        for row in (each.langevin, each.ozaki, each.adjusted):
+            if row is not None:
+                here = found.curves[
+                    (found.curves["target"] == each.target)
+                    & (found.curves["scores"] == each.scores)
+                    & (found.curves["method"] == row["method"])
+                ]
+                parts.append(
+                    here.assign(seconds=here["iterations"] * row["seconds_per_iteration"])
+                )
+    return pd.concat(parts, ignore_index=True)
+
+
+@styled
+def curves_figure(found: Sampling, bias_bound: float) -> Figure:
+    """Draw the distance of all draws so far to exact ones against seconds, tuned step sizes.
+
+    Args:
+        found: tables of the samplers.
+        bias_bound: largest Kolmogorov distance that tuning accepts.
+    """
+    timed = _timed_curves(found)
+    figure, panels = _panels(timed)
+    for ax, target, group in panels:
+        ends = {}
+        for (method, scores), rows in groups(group, "method", "scores"):
+            colour, _ = look(method)
+            ax.plot(rows["seconds"], rows["kolmogorov"], linestyle=STYLES[scores], color=colour)
+            name = SAMPLERS.get(method, method)
+            ends[f"{name}, {scores}"] = float(rows["kolmogorov"].iloc[-1])
+        ax.axhline(bias_bound, color=GREY, linestyle=":", linewidth=1.2)
+        log_axis(ax, "x")
+        log_axis(ax, "y")
+        ax.set(xlabel="seconds after burn-in", ylabel="Kolmogorov distance")
+        nearest = min(ends, key=lambda name: ends[name])
+        ax.set_title(f"{target}\nnearest: {nearest} ({cells.number(ends[nearest], 2)})")
+    methods = timed.assign(
+        method=timed["method"].where(timed["method"].isin(["langevin", "mala"]), "ozaki floor")
+    )
+    keys = _keys(methods)
+    for entry in keys:
+        if entry.get_label() == SAMPLERS["ozaki floor"]:
+            entry.set_label("Ozaki, best guard")
+        if entry.get_linestyle() == "None":
+            entry.set(linestyle="-", marker="")
+    legend(figure, [*keys, key("", GREY, f"bias bound, {bias_bound:g}", linestyle=":")], 3)
+    return figure
+
+
+def _halfway(equal: pd.DataFrame, column: str) -> str:
+    """Return each method's distance at half of Langevin's way in iterations or time."""
+    middle = 0.5 * float(equal.loc[equal["method"] == "langevin", column].max())
+    found = []
+    for method, rows in groups(equal, "method"):
+        distance = float(np.interp(middle, rows[column], rows["kolmogorov"]))
+        name = {"langevin": "Langevin", "ozaki floor": "Ozaki"}.get(method, "on one clock")
+        found.append(f"{name} {cells.number(distance, 2)}")
+    return f"at {middle:g}:\n{', '.join(found)}"
+
+
+@styled
+def approach_figure(approach: pd.DataFrame) -> Figure:
+    """Draw how many chains approach the law of two modes at equal step sizes.
+
+    Args:
+        approach: a row for each target, method, step size and iteration.
+    """
+    equal = approach[approach["target"] == "two-modes"]
+    step = float(equal["step_size"].iloc[0])
+    faster = equal["method"].map({"ozaki floor": 2.0}).fillna(1.0)  # the paper's clock
+    equal = equal.assign(time=step * faster * equal["iterations"])
+    figure, (line,) = grid(1, 2, 3.6)
+    columns = ("iterations", "time")
+    for method, rows in groups(equal, "method"):
+        colour, marker = look(method)
+        for ax, column in zip(line, columns, strict=True):
+            style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
+            ax.plot(rows[column], rows["kolmogorov"], **style)
+    for ax, what, column in zip(
+        line, (f"equal ε = {step:g}", "equal time t"), columns, strict=True
+    ):
+        ax.set_title(f"{what}, {_halfway(equal, column)}")
+    line[0].set(xlabel="iterations", ylabel="Kolmogorov distance to exact draws")
+    line[1].set_xlabel("time t: ε per step on Langevin’s clock, 2ε on the paper’s")
+    for ax in line:
+        log_axis(ax, "x")
+    legend(figure, _keys(equal.drop(columns="scores")), 3)
+    return figure
+
+
+@styled
+def bias_figure(bias: pd.DataFrame) -> Figure:
+    """Draw the bias of the energy against the step size, with a line in proportion to it.
+
+    Args:
+        bias: a row for each target, method and step size.
+    """
+    figure, panels = _panels(bias)
+    for ax, target, group in panels:
+        for method, rows in groups(group, "method"):
+            colour, marker = look(method)
+            size, error = rows["relative"], 2 * rows["standard_error"]
+            style: dict[str, Any] = {"color": colour, "fmt": marker, "markersize": 4, "capsize": 2}
+            ax.errorbar(size, rows["bias"].abs(), yerr=error, **style)
+            if method == "langevin":
+                first = float(rows["bias"].iloc[1] / rows["relative"].iloc[1])
+                ax.plot(size, first * size, color=GREY, linewidth=0.8, linestyle=":")
+        log_axis(ax, "x")
+        ax.set_yscale("symlog", linthresh=0.02)
+        ax.set(xlabel="ε / v, with v = D / E|s1|²", ylabel="|bias| of −log p, nats")
+        ends = group[group["method"] == "langevin"].iloc[[0, -1]]["bias"].abs()
+        low, high = (cells.number(float(value), 2) for value in ends)
+        ax.set_title(f"{target}\nLangevin: {low} to {high} nats")
+    proportional = key("", GREY, "in proportion to ε", linestyle=":")
+    legend(figure, [*_keys(bias), proportional], 4)
+    return figure

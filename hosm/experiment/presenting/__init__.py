@@ -1,0 +1,1 @@
+"""What tables, figures and claims share: number formats, style, the judge of claims."""

@@ -1,0 +1,1 @@
+"""The report: composes the tables, figures and claims of all studies into one page."""

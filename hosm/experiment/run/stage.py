@@ -1,0 +1,65 @@
+"""The frame of every stage: settings in, an MLflow run around the work, whole files out."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from hosm.experiment.run.exchange import exchanged, storage
+from hosm.experiment.run.labels import standard_tags
+from hosm.experiment.run.process import PROJECT
+from hosm.experiment.run.tracking import RunLogger, Tracker, open_tracker
+from hosm.experiment.settings import Params, load_params
+from hosm.io import write_whole
+
+__all__ = ["Stage", "open_stage", "storage_path", "write_csv", "write_json"]
+
+EXPERIMENT = "hosm"
+
+
+class Stage(NamedTuple):
+    """What a stage works with: its settings, its MLflow run, and the store of that run."""
+
+    params: Params
+    run: RunLogger
+    tracker: Tracker
+
+
+@contextmanager
+def open_stage(stage: str, item: str | None = None) -> Iterator[Stage]:
+    """Read the settings and open the stage's MLflow run; in a Ray job, also move its files.
+
+    Args:
+        stage: the stage's name in dvc.yaml.
+        item: what it is run for, where one stage serves several data sets.
+
+    Yields:
+        The settings, the run to log to, and its tracker.
+    """
+    params = load_params(PROJECT / "params.yaml")
+    tracker = open_tracker(None, EXPERIMENT, PROJECT)
+    name = stage if item is None else f"{stage}/{item}"
+    tracker.close_abandoned(name)
+    tags = standard_tags(PROJECT, params.profile, None) | {"stage": stage}
+    names = (stage,) if item is None else (f"{stage}@{item}", f"{stage}-images@{item}")
+    with tracker.run(name, params={"profile": params.profile}, tags=tags) as run:
+        with exchanged(PROJECT, *names):
+            yield Stage(params, run, tracker)
+
+
+def storage_path(stage: str) -> str:
+    """Return where Ray keeps a stage's checkpoints: a path or URI outside DVC's outputs."""
+    return f"{storage() or PROJECT / 'runs' / 'ray'}/{stage}"
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV."""
+    write_whole(frame.to_csv(index=False, float_format="%.6g").encode(), path)
+
+
+def write_json(values: dict[str, Any], path: Path) -> None:
+    """Write numbers as JSON."""
+    write_whole((json.dumps(values, indent=2) + "\n").encode(), path)

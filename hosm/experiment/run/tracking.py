@@ -1,0 +1,298 @@
+"""Runs, their settings, metrics and files in MLflow; the only importer of mlflow.
+
+The driver opens a tracker, which creates the store and the experiment once, and owns the runs;
+workers log to a run by the store's URI and the run's id. MLflow's global state (active run,
+tracking URI) is never used, so threads and processes do not disturb each other.
+
+Tracking fails soft. The first failure in a process is logged as a warning; from then on nothing
+is sent to the store that failed. TypeError and errors of the caller's own code pass through.
+"""
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from filelock import FileLock
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.telemetry import set_telemetry_client
+
+from hosm.experiment.run.labels import PARAM, TAG, named, number, texts
+from hosm.experiment.run.masking import masked
+from hosm.experiment.run.process import has_ended, identity, silenced
+
+__all__ = ["RunLogger", "Tracker", "open_tracker"]
+
+T = TypeVar("T")
+STATUSES = ("FINISHED", "FAILED", "KILLED")
+LOG = logging.getLogger(__name__)
+DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
+PATIENCE = 10  # seconds to wait for a locked SQLite file
+_failed: set[str] = set()  # stores that this process has given up
+_lock = threading.RLock()
+
+
+def open_tracker(uri: str | None, experiment: str, root: Path) -> "Tracker":
+    """Open a store, creating it and the experiment in it where they do not exist.
+
+    Several processes may do so at once. The environment variable MLFLOW_TRACKING_URI overrides
+    the URI; "off", in either, turns tracking off.
+
+    Args:
+        uri: the store; SQLite in root/runs/mlflow.db if None. A relative SQLite file is relative
+            to `root`.
+        experiment: its name.
+        root: folder of the project. Artifacts go to root/runs/artifacts, unless a server decides.
+
+    Returns:
+        The tracker; one that does nothing if the store cannot be opened.
+    """
+    root, asked = root.resolve(), os.environ.get("MLFLOW_TRACKING_URI")
+    if "off" in (uri, asked):
+        return Tracker(None, None)
+    store = asked or uri or "sqlite:///runs/mlflow.db"
+    file = _sqlite_file(store, root)
+    if file is None:
+        artifacts = None if store.startswith("http") else (root / "runs/artifacts").as_uri()
+        return Tracker(store, _attempt(store, lambda: _identify(store, experiment, artifacts)))
+    store = f"sqlite:///{file}"
+
+    def identify() -> str:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock", timeout=120):
+            file.touch()
+            return _identify(store, experiment, (root / "runs/artifacts").as_uri())
+
+    return Tracker(store, _attempt(store, identify))
+
+
+def _sqlite_file(uri: str, root: Path = Path("/")) -> Path | None:
+    return root / uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
+
+
+def _settle() -> None:
+    """Bound MLflow's patience and turn its telemetry off, where the user has not said."""
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    set_telemetry_client()  # reads the environment again, as at import
+
+
+def _client(uri: str) -> MlflowClient:
+    """Return a client, after a look whether a SQLite file is one: MLflow would retry for long."""
+    _settle()
+    file = _sqlite_file(uri)
+    if file:
+        place = f"{file.as_uri()}?mode=rw"
+        with closing(sqlite3.connect(place, timeout=PATIENCE, uri=True)) as probe:
+            probe.execute("SELECT count(*) FROM sqlite_master")
+    return MlflowClient(tracking_uri=uri)
+
+
+def _identify(uri: str, experiment: str, artifacts: str | None) -> str:
+    """Return the id of an experiment, new or not."""
+    client = _client(uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        try:
+            return client.create_experiment(experiment, artifact_location=artifacts)
+        except MlflowException:  # at a server, another process may have been faster
+            found = client.get_experiment_by_name(experiment)
+            if found is None:
+                raise
+    return found.experiment_id
+
+
+def _attempt(uri: str | None, action: Callable[[], T]) -> T | None:
+    """Return action(), or None if the store fails or has failed; the first time with a warning.
+
+    One thread at a time, so that a store that is away costs its timeout once.
+    """
+    with _lock:
+        if uri is None or uri in _failed:
+            return None
+        try:
+            with silenced("mlflow", "urllib3", "alembic"):  # which report each retry
+                return action()
+        except TypeError:  # a wrong call, not a failure
+            raise
+        except Exception as error:  # the back ends of MLflow share no class of errors
+            if not _failed:
+                reason = masked(" ".join(str(error).split()))[:300] or type(error).__name__
+                LOG.warning("MLflow at %s fails, so tracking is now off: %s", masked(uri), reason)
+            _failed.add(uri)
+            return None
+
+
+@dataclass(frozen=True)
+class RunLogger:
+    """A run to log to, from any process; one that does nothing if `uri` or `run_id` is None.
+
+    Nested names become dotted ones, characters that MLflow refuses become underscores, texts are
+    cut at its limits, and values that are None are left out.
+    """
+
+    uri: str | None
+    run_id: str | None
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Log numbers, or tensors of one number each, at a step; 0 if None.
+
+        NaN stays NaN. Infinite values become NaN, as MLflow would store them as 1.8e308.
+
+        Raises:
+            TypeError: a value is no number.
+        """
+        now, values = int(1000 * time.time()), named(metrics)
+        entries = [Metric(k, number(k, value), now, step or 0) for k, value in values.items()]
+        self._do(lambda client, run_id: client.log_batch(run_id, metrics=entries))
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """Log settings, which cannot change later."""
+        entries = [Param(k, text) for k, text in texts(params, PARAM).items()]
+        self._do(lambda client, run_id: client.log_batch(run_id, params=entries))
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        """Set tags, or change them."""
+        entries = [RunTag(k, text) for k, text in texts(tags, TAG).items()]
+        self._do(lambda client, run_id: client.log_batch(run_id, tags=entries))
+
+    def log_artifact(self, path: str | Path, folder: str | None = None) -> None:
+        """Copy a file or a folder into `folder` among the run's artifacts.
+
+        Raises:
+            FileNotFoundError: there is nothing at `path`.
+        """
+        if not Path(path).exists():
+            raise FileNotFoundError(f"{path} does not exist, so it cannot be logged")
+        self._do(lambda client, run_id: client.log_artifact(run_id, str(path), folder))
+
+    def _end(self, status: str) -> None:
+        self._do(lambda client, run_id: client.set_terminated(run_id, status))
+
+    def _do(self, action: Callable[[MlflowClient, str], object]) -> None:
+        uri, run_id = self.uri, self.run_id
+        if uri is not None and run_id is not None:
+            _attempt(uri, lambda: action(_client(uri), run_id))
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """An experiment in a store, or nothing without one; workers pass its absolute `uri` on."""
+
+    uri: str | None
+    experiment_id: str | None
+
+    @contextmanager
+    def run(
+        self,
+        name: str,
+        params: Mapping[str, Any] | None = None,
+        tags: Mapping[str, Any] | None = None,
+        parent_run_id: str | None = None,
+    ) -> Iterator[RunLogger]:
+        """Log the body as a run: FINISHED, FAILED after an error, or KILLED by the keyboard.
+
+        Args:
+            name: of the run.
+            params: its settings, perhaps nested.
+            tags: its tags.
+            parent_run_id: the run that it is shown under.
+
+        Yields:
+            What to log to; its `run_id` is None if tracking is off.
+        """
+        own = {"mlflow.parentRunId": parent_run_id, "process": identity()}
+        run = self._start(name, {**(tags or {}), **own})
+        run.log_params(params or {})
+        status = "FAILED"
+        try:
+            yield run
+            status = "FINISHED"
+        except KeyboardInterrupt:
+            status = "KILLED"
+            raise
+        finally:
+            run._end(status)
+
+    def finished_child(
+        self,
+        parent: RunLogger | str | None,
+        name: str,
+        params: Mapping[str, Any],
+        metrics: Mapping[str, Any],
+        tags: Mapping[str, Any] | None = None,
+        status: str = "FINISHED",
+        key: str | None = None,
+    ) -> str | None:
+        """Log a run that has ended elsewhere, such as a trial of a search, and return its id.
+
+        A run of the same key that ended alike is not logged again but moved below `parent`: a
+        search that is started again tells of all its trials.
+
+        Args:
+            parent: the run that it is shown under, or the id of that run.
+            name: of the run.
+            params: its settings.
+            metrics: its last metrics.
+            tags: its tags.
+            status: how it ended: FINISHED, FAILED or KILLED.
+            key: what the run is known by, as a tag.
+
+        Raises:
+            ValueError: the status is not legal.
+        """
+        if status not in STATUSES:
+            raise ValueError(f"status is {status!r}; legal: {', '.join(STATUSES)}")
+        above = parent.run_id if isinstance(parent, RunLogger) else parent
+        if known := self._known(key, status):
+            RunLogger(self.uri, known).set_tags({"mlflow.parentRunId": above})
+            return known
+        with self.run(name, params, {**(tags or {}), "key": key}, above) as run:
+            run.log_metrics(metrics)
+        if status != "FINISHED":
+            run._end(status)
+        return run.run_id
+
+    def close_abandoned(self, name: str) -> None:
+        """Mark runs of a name as KILLED whose process has ended without ending them.
+
+        Args:
+            name: of the runs.
+        """
+        for run in self._search(f"attributes.run_name = '{name}' and status = 'RUNNING'"):
+            owner = run.data.tags.get("process")
+            if owner and has_ended(owner):
+                RunLogger(self.uri, run.info.run_id)._end("KILLED")
+
+    def _known(self, key: str | None, status: str) -> str | None:
+        """Return the id of the run of a key that ended in a status."""
+        found = self._search(f"tags.key = '{key}' and status = '{status}'") if key else []
+        return found[0].info.run_id if found else None
+
+    def _search(self, wanted: str) -> list[Run]:
+        place = [str(self.experiment_id)]
+        return _attempt(self.uri, lambda: _client(str(self.uri)).search_runs(place, wanted)) or []
+
+    def _start(self, name: str, tags: Mapping[str, Any]) -> RunLogger:
+        uri, experiment, labels = self.uri, self.experiment_id, texts(tags, TAG)
+        if uri is None or experiment is None:
+            return RunLogger(uri, None)
+
+        def create() -> str:
+            run = _client(uri).create_run(experiment, tags=labels, run_name=name)
+            return run.info.run_id
+
+        return RunLogger(uri, _attempt(uri, create))

@@ -1,0 +1,63 @@
+"""Settings: params.yaml read into frozen, validated models."""
+
+from hosm.experiment.settings.loading import (
+    Params,
+    check_rank,
+    load_params,
+)
+from hosm.experiment.settings.model import (
+    Backbone,
+    Count,
+    Frozen,
+    ModelParams,
+    Positive,
+    Regime,
+    SettingsError,
+)
+from hosm.experiment.settings.sections import (
+    CELL,
+    KINDS,
+    METHODS,
+    AccuracyParams,
+    ClassifierParams,
+    ClusterParams,
+    DenoisingParams,
+    DiversityParams,
+    MixingParams,
+    PrepareParams,
+    ReductionParams,
+    ScalesParams,
+    ScalingParams,
+    SpeedParams,
+    SweepParams,
+    UncertaintyParams,
+)
+
+__all__ = [
+    "AccuracyParams",
+    "Backbone",
+    "CELL",
+    "ClassifierParams",
+    "ClusterParams",
+    "Count",
+    "DenoisingParams",
+    "DiversityParams",
+    "Frozen",
+    "KINDS",
+    "METHODS",
+    "MixingParams",
+    "ModelParams",
+    "Params",
+    "Positive",
+    "PrepareParams",
+    "ReductionParams",
+    "Regime",
+    "ScalesParams",
+    "ScalingParams",
+    "SettingsError",
+    "SpeedParams",
+    "SweepParams",
+    "UncertaintyParams",
+    "check_rank",
+    "load_params",
+]

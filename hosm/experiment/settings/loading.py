@@ -1,0 +1,254 @@
+"""Settings: params.yaml -> validated, frozen models. The only validation of settings.
+
+A value written as a mapping over the profiles {smoke, laptop, paper} depends on the switch
+`profile`; any other value holds for all three. Unknown keys, wrong types and values out of range
+end in one line that names the value and the legal ones.
+"""
+
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import ValidationError
+
+from hosm.experiment.settings.model import Backbone, Frozen, ModelParams, SettingsError
+from hosm.experiment.settings.sections import (
+    CELL,
+    KINDS,
+    AccuracyParams,
+    ClassifierParams,
+    ClusterParams,
+    DenoisingParams,
+    DiversityParams,
+    MixingParams,
+    PrepareParams,
+    ReductionParams,
+    ScalesParams,
+    ScalingParams,
+    SpeedParams,
+    SweepParams,
+    UncertaintyParams,
+)
+
+__all__ = [
+    "CELL",
+    "AccuracyParams",
+    "Backbone",
+    "ClassifierParams",
+    "ClusterParams",
+    "DenoisingParams",
+    "DiversityParams",
+    "MixingParams",
+    "ModelParams",
+    "Params",
+    "PrepareParams",
+    "ReductionParams",
+    "ScalesParams",
+    "ScalingParams",
+    "SettingsError",
+    "SpeedParams",
+    "SweepParams",
+    "UncertaintyParams",
+    "check_rank",
+    "load_params",
+]
+
+Profile = Literal["smoke", "laptop", "paper"]
+BRANCHES = ("constrained-", "tuple[")  # how pydantic names the branches of a union
+PROFILES = ("smoke", "laptop", "paper")
+
+
+class Params(Frozen):
+    """All of params.yaml under one profile."""
+
+    profile: Profile
+    cluster: ClusterParams
+    prepare: PrepareParams
+    train: dict[str, ModelParams]
+    sweep: SweepParams
+    accuracy: AccuracyParams
+    reduction: ReductionParams
+    speed: SpeedParams
+    scaling: ScalingParams
+    mixing: MixingParams
+    denoising: DenoisingParams
+    images: tuple[str, ...]
+    scales: ScalesParams
+    uncertainty: UncertaintyParams
+    classifier: ClassifierParams
+    diversity: DiversityParams
+
+    def trained(self, name: str) -> ModelParams:
+        """Return the settings of a model of the section `train`.
+
+        Raises:
+            SettingsError: there is none of that name.
+        """
+        if name not in self.train:
+            raise SettingsError(f"no model {name!r} under train; legal: {sorted(self.train)}")
+        return self.train[name]
+
+
+class _Plain(yaml.SafeLoader):
+    """Reads plain values: no key twice, and no alias, of which few lines unfold without end."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+        """Return the next value; an error if it stands for another one."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            text = f"found the alias *{event.anchor}; legal are plain values"
+            raise yaml.MarkedYAMLError(problem=text, problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; an error if a key stands there twice."""
+        keys = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if keys.count(key.value) > 1:
+                text = f"found the key {key.value} twice; legal is once"
+                raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _at_profile(value: Any, profile: str, where: str = "") -> Any:  # noqa: ANN401
+    """Resolve every mapping over profiles within what stands at `where`."""
+    if not isinstance(value, dict):
+        return value
+    if wrong := [key for key in value if not isinstance(key, str)]:
+        raise SettingsError(f"params.yaml: {where}{wrong[0]!r} is no key; legal are texts")
+    if value and set(value) <= set(PROFILES):
+        if profile not in value:
+            given = ", ".join(sorted(value))
+            raise SettingsError(f"params.yaml: {where[:-1]} lacks {profile}; given: {given}")
+        return value[profile]
+    return {key: _at_profile(inner, profile, f"{where}{key}.") for key, inner in value.items()}
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:  # noqa: ANN401
+    """Return what stands at `where`, which is a mapping or nothing."""
+    if value is not None and not isinstance(value, dict):
+        raise SettingsError(f"params.yaml: {where} = {value!r}; legal: a mapping of settings")
+    return value or {}
+
+
+def _layered(section: dict[str, Any], names: list[str], where: str) -> dict[str, dict[str, Any]]:
+    """Lay what differs for each name over the section's `common` part."""
+    common = _mapping(section.get("common"), f"{where}.common")
+    return {name: {**common, **_mapping(section[name], f"{where}.{name}")} for name in names}
+
+
+def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
+    """Turn the file's layers into the models' shape."""
+    out, train, sweep = dict(raw), raw.get("train"), raw.get("sweep")
+    if isinstance(train, dict):
+        out["train"] = _layered(train, [name for name in train if name != "common"], "train")
+    if isinstance(sweep, dict):
+        sections = {key for key, value in sweep.items() if isinstance(value, dict)}
+        models = _layered(sweep, sorted(sections - {"common"}), "sweep")
+        for name, kind in product(models, KINDS):
+            if kind in models[name]:
+                models[name][kind] = _mapping(models[name][kind], f"sweep.{name}.{kind}")
+        rest = {key: value for key, value in sweep.items() if key not in sections}
+        out["sweep"] = {**rest, "models": models}
+        names = sweep.get("datasets")
+        for name in names if isinstance(names, list) else []:
+            if name not in [*models]:
+                raise SettingsError(f"sweep.datasets names {name!r}; legal: {sorted(models)}")
+    return out
+
+
+def _legal_keys(model: Any, location: tuple[Any, ...]) -> str:  # noqa: ANN401
+    """Return the keys that are legal where an unknown one stands."""
+    for part in location[:-1]:
+        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        model = annotation if hasattr(annotation, "model_fields") else ModelParams
+    return ", ".join(sorted(model.model_fields))
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    """Return a value as Python writes it, in 200 characters at most."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> str:
+    """Return one problem, a misspelt key before the missing one, as a line with what is legal.
+
+    `model` is what was to be made, from what stands at `where` in the file.
+    """
+    first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    place = [str(part) for part in first["loc"] if not str(part).startswith(BRANCHES)]
+    name = where + ".".join(place)
+    if first["type"] == "extra_forbidden":
+        return f"params.yaml: unknown key {name}; legal: {_legal_keys(model, first['loc'])}"
+    if first["type"] == "missing":
+        return f"params.yaml: {name} is missing"
+    if first["type"] == "value_error":
+        return f"params.yaml: {name}: {first['msg'].removeprefix('Value error, ')}"
+    return f"params.yaml: {name} = {_shown(first['input'])}: {first['msg']}"
+
+
+def load_params(path: Path) -> Params:
+    """Read and validate params.yaml.
+
+    Args:
+        path: the file.
+
+    Raises:
+        SettingsError: a key is unknown or missing, or a value is not legal; in one line.
+    """
+    try:
+        raw = _Plain(path.read_text()).get_single_data()
+    except (OSError, UnicodeError, RecursionError, yaml.YAMLError) as error:
+        raise SettingsError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{path} must hold a mapping of sections")
+    if (profile := raw.get("profile")) not in PROFILES:
+        raise SettingsError(f"profile = {profile!r}; legal: {', '.join(PROFILES)}")
+    try:
+        params = Params(**_arranged(_at_profile(raw, profile)))
+    except ValidationError as error:
+        raise SettingsError(_explain(error, Params)) from error
+    for cell in params.sweep.every_cell():
+        try:
+            params.sweep.model(cell)
+        except ValidationError as error:
+            where = f"sweep.{cell['dataset']}."
+            raise SettingsError(_explain(error, ModelParams, where)) from error
+    try:
+        _ = params.denoising.spec
+    except ValidationError as error:
+        raise SettingsError(_explain(error, ModelParams, "denoising.model.")) from error
+    for name in params.images:
+        _check_images(params, name)
+    return params
+
+
+def _check_images(params: Params, name: str) -> None:
+    """Check what is asked of the denoiser of one set of images against what it learns."""
+    whole = params.trained(name)
+    try:
+        params.scales.models(whole)
+    except ValidationError as error:
+        raise SettingsError(_explain(error, ModelParams, "scales.unconstrained.")) from error
+    covered = whole.sigma if isinstance(whole.sigma, tuple) else (whole.sigma, whole.sigma)
+    judged, chains = params.uncertainty, params.diversity
+    asked = {"uncertainty": (*judged.sigmas, judged.direction_sigma), "diversity": (chains.sigma,)}
+    for section, sigmas in asked.items():
+        for sigma in sigmas:
+            if not covered[0] <= sigma <= covered[1]:
+                raise SettingsError(
+                    f"params.yaml: {section} asks for sigma = {sigma}; legal for train.{name}: "
+                    f"{covered[0]} to {covered[1]}"
+                )
+
+
+def check_rank(rank: int, dimension: int) -> None:
+    """Check a rank against the data.
+
+    Raises:
+        SettingsError: the rank exceeds the dimension.
+    """
+    if not 0 <= rank <= dimension:
+        raise SettingsError(f"rank = {rank}; legal for these data: 0..{dimension}")

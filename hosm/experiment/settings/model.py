@@ -1,0 +1,114 @@
+"""What a model is and how it trains: settings of one model, wherever params.yaml names one."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = [
+    "Backbone",
+    "Count",
+    "Frozen",
+    "ModelParams",
+    "Positive",
+    "Regime",
+    "SettingsError",
+]
+
+Regime = Literal["streaming", "finite"]
+TargetName = Literal["jacobian", "residual", "moment", "likelihood", "dsm", "dsm-vr"]
+POWERS = {"likelihood": 0}  # of sigma, that weighs a sample's second-order term; others have 4
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class SettingsError(ValueError):
+    """A setting in params.yaml is not legal."""
+
+
+class Frozen(BaseModel):
+    """A section whose keys and values are checked and cannot change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_truths_for_numbers(cls, values: Any) -> Any:  # noqa: ANN401
+        for name, value in values.items() if isinstance(values, dict) else ():
+            within = value if isinstance(value, list | tuple) else [value]
+            kind = cls.model_fields[name].annotation if name in cls.model_fields else bool
+            if kind is not bool and any(isinstance(each, bool) for each in within):
+                raise ValueError(f"{name} is {value}, a truth value; legal is what it stands for")
+        return values
+
+
+class Backbone(Frozen):
+    """The network behind a score model."""
+
+    kind: Literal["mlp", "unet"]
+    shared: bool
+    width: int = Field(default=128, ge=1)
+    second_width: int = Field(default=0, ge=0)
+    depth: int = Field(default=3, ge=2)
+    skip: bool = False
+    frequencies: int = Field(default=0, ge=0)
+    bandwidth: Positive = 3.0
+    channels: tuple[int, int, int] = (16, 32, 32)
+    head: int = Field(default=0, ge=0)
+    autocast: bool = False
+
+
+class ModelParams(Frozen):
+    """One model and its training; a range of sigma makes one model of every scale in it."""
+
+    backbone: Backbone
+    sigma: Positive | tuple[Positive, Positive]
+    rank: int = Field(ge=0)
+    parametrisation: Literal["score", "denoiser"] = "score"
+    psd: bool = False
+    target: TargetName = "jacobian"
+    variance_reduction: Literal["antithetic", "control", "none"] = "antithetic"
+    gamma: float = Field(default=1.0, ge=0)
+    second_order_share: float = Field(default=1.0, gt=0, le=1)
+    orthogonal_noise: bool = False
+    regime: Regime = "streaming"
+    learning_rate: float = Field(gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    batch_size: int = Field(ge=1)
+    max_steps: int = Field(ge=1)
+    average_width: float = Field(ge=0, le=0.28)  # as hosm.training.settings
+    clip_norm: float = Field(default=0.0, ge=0)
+    validate_every: int = Field(ge=1)
+    patience: int = Field(default=0, ge=0)
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ModelParams":
+        ranged = isinstance(self.sigma, tuple)
+        if isinstance(self.sigma, tuple) and self.sigma[0] >= self.sigma[1]:
+            raise ValueError(f"sigma is {list(self.sigma)}; legal: [low, high] with low < high")
+        if self.parametrisation == "score" and (ranged or self.psd):
+            raise ValueError("parametrisation is score; a range of sigma and psd need denoiser")
+        if self.target == "likelihood" and not self.psd:
+            raise ValueError("psd is false; the target likelihood needs psd: true")
+        if ranged and (self.backbone.skip or self.backbone.frequencies):
+            raise ValueError("a range of sigma has no skip and no frequencies; legal: neither")
+        return self
+
+    @property
+    def first_order(self) -> bool:
+        """Whether the model learns s1 alone."""
+        return self.target in ("dsm", "dsm-vr")
+
+    def at_scale(self, sigma: float, **changes: int) -> "ModelParams":
+        """Return the settings of a model of one scale, with the loss of the range at that scale.
+
+        Over a range, DSM counts sigma^2 times and a target's term sigma^4 times, or once (see
+        `hosm.objectives`); of one scale, both count once, and gamma says the rest.
+
+        Args:
+            sigma: the noise scale.
+            changes: other settings that differ.
+        """
+        gamma = self.gamma * sigma ** (2 - POWERS.get(self.target, 4))
+        return ModelParams(**{**self.model_dump(), "sigma": sigma, "gamma": gamma, **changes})

@@ -1,0 +1,1 @@
+"""What several studies share: rows of results, the files that they are in, the stopwatch."""

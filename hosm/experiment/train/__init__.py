@@ -1,0 +1,1 @@
+"""Models by their settings, the tasks that train them, and their saved weights."""

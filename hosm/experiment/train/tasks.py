@@ -1,0 +1,127 @@
+"""A training task: what one run needs, from settings and data to the plain loop."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hosm.experiment.data.datasets import DataSet, law
+from hosm.experiment.settings import ModelParams, check_rank
+from hosm.experiment.train.models import build_heads, build_model
+from hosm.training import (
+    HeadsObjective,
+    JointObjective,
+    Progress,
+    Settings,
+    Shard,
+    TrainingResult,
+    fit,
+)
+
+__all__ = ["TrainingTask", "train_here", "training_settings"]
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What one training run needs, all of it picklable.
+
+    `name` is the data set, `shape` a sample's shape; `train` and `validation` are arrays or
+    references to them. In the streaming regime each epoch draws as many fresh points of the law
+    `name` as `train` has. With `first`, the weights of a learned s1 as arrays, the run trains
+    heads of the `ranks` on it.
+    """
+
+    name: str
+    spec: ModelParams
+    shape: tuple[int, ...]
+    data_std: float
+    train: Any
+    validation: Any
+    ranks: tuple[int, ...] = ()
+    first: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for rank in (self.spec.rank, *self.ranks):
+            check_rank(rank, math.prod(self.shape))
+
+    @classmethod
+    def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
+        """Return the task of training `spec` on a data set."""
+        return cls(data.name, spec, tuple(shape), std, data.train, data.validation)
+
+    def build(self) -> nn.Module:
+        """Return the untrained model: a score model, or heads by their ranks."""
+        options = (self.spec, self.shape, self.data_std)
+        if self.first is None:
+            return build_model(*options)
+        return build_heads(*options, self.ranks, self.first)
+
+
+def training_settings(spec: ModelParams) -> Settings:
+    """Return the settings of the training loop; only the finite regime stops early."""
+    reduction = None if spec.variance_reduction == "none" else spec.variance_reduction
+    return Settings(
+        sigma=spec.sigma,
+        target="dsm" if spec.first_order else spec.target,
+        diagonal=spec.rank == 0,
+        variance_reduction=None if spec.target == "dsm" else reduction,
+        gamma=spec.gamma,
+        orthogonal_noise=spec.orthogonal_noise,
+        second_order_share=spec.second_order_share,
+        learning_rate=spec.learning_rate,
+        weight_decay=spec.weight_decay,
+        batch_size=spec.batch_size,
+        max_steps=spec.max_steps,
+        average_width=spec.average_width,
+        clip_norm=spec.clip_norm or None,
+        validate_every=spec.validate_every,
+        patience=(spec.patience or None) if spec.regime == "finite" else None,
+        seed=spec.seed,
+    )
+
+
+def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
+    """Return epoch -> clean points: fresh draws of the law, or the training split."""
+    if task.spec.regime == "finite":
+        return lambda epoch: train
+    exact, seed = law(task.name), task.spec.seed
+
+    def draw(epoch: int) -> Tensor:
+        key = int(hashlib.sha256(f"{seed}/{epoch}".encode()).hexdigest()[:15], 16)
+        fresh = exact.sample(len(train), torch.Generator().manual_seed(key))
+        return fresh.to(train.dtype).to(train.device)
+
+    return draw
+
+
+def train_here(
+    task: TrainingTask,
+    *,
+    device: torch.device | None = None,
+    shard: Shard | None = None,
+    wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
+    reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
+    report: Callable[[Progress], None] = lambda progress: None,
+    due: Callable[[int], bool] = lambda step: False,
+    state: dict[str, Any] | None = None,
+) -> TrainingResult:
+    """Train a task in this process; the options are those of `training.fit`."""
+    device = device or torch.device("cpu")
+    train, validation = (torch.tensor(part).to(device) for part in (task.train, task.validation))
+    return fit(
+        task.build().to(device),
+        training_settings(task.spec),
+        _points(task, train),
+        validation,
+        objective=JointObjective if task.first is None else HeadsObjective,
+        shard=shard,
+        wrap=wrap,
+        reduce=reduce,
+        report=report,
+        due=due,
+        state=state,
+    )

@@ -1,0 +1,1 @@
+"""What figures 3 and 4 measure."""

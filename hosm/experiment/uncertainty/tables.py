@@ -1,0 +1,125 @@
+"""Tables of denoisers: posteriors in the plane, calibration, likelihoods, directions."""
+
+import pandas as pd
+
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.report.results import Denoiser
+from hosm.experiment.shared.rows import Row, groups, records
+
+__all__ = [
+    "calibration_table",
+    "denoiser_tables",
+    "direction_table",
+    "likelihood_table",
+    "posterior_table",
+    "reliability_table",
+]
+
+LEVELS = (0.5, 0.8, 0.95)
+KINDS = {"range": "range of σ", "one scale": "one σ", "unconstrained": "one σ, jacobian, no psd"}
+SHOWN = (1, 3, 5, 10)  # numbers of directions
+
+
+def _coverage(row: Row, prefix: str = "") -> str:
+    return " / ".join(f"{100 * row[f'{prefix}coverage_{level:g}']:.1f}" for level in LEVELS)
+
+
+def posterior_table(planar: pd.DataFrame) -> pd.DataFrame:
+    """Return errors against the exact posterior, and coverage, in the plane (figure 2)."""
+    rows = [
+        {
+            "Points": row["dataset"],
+            "σ": f"{row['sigma']:g}",
+            "Error of C, relative ± s.e.": cells.plus_minus(
+                row["covariance_error"], row["covariance_error_standard_error"]
+            ),
+            "Error of m ± s.e. (σ)": cells.plus_minus(
+                row["mean_error"], row["mean_error_standard_error"]
+            ),
+            "Coverage of 50 / 80 / 95 %": _coverage(row),
+            "Of N with exact moments": _coverage(row, "exact_"),
+            "Test points": cells.count(row["points"]),
+            "Training (s)": cells.number(row["seconds"], 2),
+        }
+        for row in records(planar)
+    ]
+    return pd.DataFrame(rows)
+
+
+def calibration_table(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return how well the variance of the model of a range tells the error, by noise scale."""
+    rows = [
+        {
+            "σ": f"{row['sigma']:g}",
+            "Squared error (pixel²)": cells.number(row["error_per_pixel"]),
+            "Variance (pixel²)": cells.number(row["predicted_variance_per_pixel"]),
+            "Correlation": cells.number(row["correlation"]),
+            "Variance at edges / elsewhere (pixel²)": (
+                f"{cells.number(row['edge_variance'])} / "
+                f"{cells.number(row['background_variance'], 2)}"
+            ),
+            "Scale": cells.number(row["scale"]),
+            "Coverage of 50 / 80 / 95 %, scaled": _coverage(row),
+        }
+        for row in records(numbers[numbers["model"] == "range"])
+    ]
+    return pd.DataFrame(rows)
+
+
+def likelihood_table(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return negative log-likelihoods of clean images by noise scale, model and covariance."""
+    rows = []
+    for sigma, group in groups(numbers.sort_values("sigma", kind="stable"), "sigma"):
+        for row in records(group):
+            rows.append(
+                {
+                    "σ": f"{sigma:g}",
+                    "Model": KINDS[row["model"]],
+                    "C": cells.number(row["nll_low_rank"], 4),
+                    "Its diagonal": cells.number(row["nll_diagonal"], 4),
+                    "One variance": cells.number(row["nll_isotropic"], 4),
+                    "C, scaled": cells.number(row["nll_scaled"], 4),
+                    "Clipped share": f"{row['clipped_share']:.1%}",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def reliability_table(reliability: pd.DataFrame) -> pd.DataFrame:
+    """Return measured over predicted variance, scaled, in bins of the prediction, by scale."""
+    rows: dict[int, Row] = {}
+    for row in records(reliability[reliability["model"] == "range"]):
+        gap = row["observed"] / (row["scale"] * row["predicted"])
+        line = rows.setdefault(row["bin"], {"Tenth of the pixels": cells.count(row["bin"])})
+        line[f"σ = {row['sigma']:g}: variance (pixel²)"] = cells.number(row["predicted"], 2)
+        line["Error / scaled, " + f"σ = {row['sigma']:g}"] = cells.ratio(gap)
+    return pd.DataFrame(list(rows.values()))
+
+
+def direction_table(directions: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of the error that k directions hold, and the time to find them."""
+    rows = []
+    for method, group in groups(directions, "method"):
+        shares = group.set_index("k")["share"]
+        first = records(group)[0]
+        per_image = first["seconds"] / first["images"]
+        rows.append(
+            {
+                "Directions by": method,
+                **{f"k = {k}": f"{shares[k]:.1%}" for k in SHOWN if k in shares.index},
+                "Time per image (ms)": cells.DASH
+                if method.startswith("PCA")
+                else cells.milliseconds(per_image),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def denoiser_tables(name: str, found: Denoiser) -> dict[str, pd.DataFrame]:
+    """Return the tables of one set of images, by their files' names."""
+    return {
+        f"calibration-{name}": calibration_table(found.numbers),
+        f"likelihood-{name}": likelihood_table(found.numbers),
+        f"reliability-{name}": reliability_table(found.reliability),
+        f"directions-{name}": direction_table(found.directions),
+    }

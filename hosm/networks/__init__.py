@@ -1,0 +1,19 @@
+"""Backbones: plain networks that know nothing of scores.
+
+`mlp` has multilayer perceptrons for points, with or without a noise scale as input; `unet` has
+the U-Net for images, which needs the extra `images` and is imported only when it is asked for.
+"""
+
+from hosm.networks.mlp import (
+    MLP,
+    ConditionalMLP,
+    narrowed,
+    parameter_count,
+)
+
+__all__ = [
+    "ConditionalMLP",
+    "MLP",
+    "narrowed",
+    "parameter_count",
+]

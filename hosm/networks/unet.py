@@ -1,0 +1,115 @@
+"""The U-Net backbone for images, by `diffusers` (extra `images`).
+
+It stands apart from `hosm.networks.mlp` because its library takes seconds to import, which a
+vector model must not pay for. The architecture is `diffusers.UNet2DModel`: residual blocks of
+group normalisation and SiLU over three resolutions, in place of the paper's NCSN U-Net
+(Meng, Song, Li and Ermon, NeurIPS 2021, appendix D).
+"""
+
+import copy
+import math
+from typing import Any, cast
+
+from diffusers import UNet2DModel
+from torch import Tensor, nn
+
+from hosm.checks import check_count, checked
+from hosm.networks.mlp import narrowed
+
+__all__ = ["UNet"]
+
+
+class UNet(nn.Module):
+    """A U-Net over images that are held as flat points.
+
+    Args:
+        shape: channels, height and width of an image; both sides divisible by 4.
+        outputs: numbers returned for each pixel of each channel.
+        channels: feature maps at the three resolutions, each a multiple of 8.
+        head: feature maps of one more convolution before the outputs; 0 for none. The columns of
+            a factor are then no linear maps of the few features at full resolution.
+        conditional: take a clock beside the images (see `hosm.networks.mlp`).
+
+    Raises:
+        ValueError: an image side is not divisible by 4, a width not by 8, or a size out of range.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        outputs: int,
+        channels: tuple[int, int, int] = (16, 32, 32),
+        *,
+        head: int = 0,
+        conditional: bool = False,
+    ) -> None:
+        super().__init__()
+        for name, size in (("outputs", outputs), *zip("CHW", shape, strict=True)):
+            check_count(name, size)
+        if head < 0:
+            raise ValueError(f"head is {head}; legal values are 0 and above")
+        if shape[1] % 4 or shape[2] % 4:
+            raise ValueError(f"image sides must be divisible by 4, got {shape[1]} x {shape[2]}")
+        if any(width < 8 or width % 8 for width in channels):
+            raise ValueError(f"channels must be multiples of 8, got {channels}")
+        self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
+        self.conditional = conditional
+        network: Any = UNet2DModel(
+            sample_size=shape[1:],
+            in_channels=shape[0],
+            out_channels=shape[0] * outputs,
+            block_out_channels=channels,
+            down_block_types=("DownBlock2D",) * 3,
+            up_block_types=("UpBlock2D",) * 3,
+            layers_per_block=1,
+            norm_num_groups=8,
+            add_attention=False,
+            # a shift before the normalisation would be removed by it where groups are small
+            resnet_time_scale_shift="scale_shift" if conditional else "default",
+        )
+        if head:
+            network.conv_out = nn.Sequential(
+                nn.Conv2d(channels[0], head, 3, padding=1),
+                nn.SiLU(),
+                nn.Conv2d(head, shape[0] * outputs, 3, padding=1),
+            )
+        self.network = network
+
+    def first(self, outputs: int) -> "UNet":
+        """Return the same network without its other outputs, of copied weights.
+
+        Args:
+            outputs: how many stay, 1 to all.
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        check_count("outputs", outputs, 1, self.outputs)
+        narrow, count = copy.deepcopy(self), self.shape[0] * outputs
+        narrow.outputs, network = outputs, cast(Any, narrow.network)
+        last: Any = network.conv_out
+        if isinstance(last, nn.Sequential):
+            last[-1] = narrowed(cast(nn.Conv2d, last[-1]), count)
+        else:
+            network.conv_out = narrowed(last, count)
+        return narrow
+
+    def forward(self, x: Tensor, clock: Tensor | None = None) -> Tensor:
+        """Map flat images x, shape (n, D), and their clock, shape (n,), to (n, outputs, D).
+
+        Args:
+            x: images as flat points, shape (n, D), D = channels height width; values unchecked.
+            clock: position of each noise scale in its range, -1 to 1, shape (n,).
+
+        Raises:
+            ValueError: another shape, or integers; a clock is missing where `conditional`, or
+                given where not.
+        """
+        checked("x", x, "n", self.dimension, finite=False)
+        if self.conditional != (clock is not None):
+            raise ValueError(f"a network with conditional={self.conditional} got clock={clock}")
+        if clock is not None:
+            checked("clock", clock, len(x), finite=False)
+        time = x.new_zeros(x.shape[0]) if clock is None else 500 * (1 + clock)  # 0..1000
+        maps = self.network(x.view(-1, *self.shape), time, return_dict=False)[0]
+        return maps.reshape(x.shape[0], self.outputs, self.dimension)

@@ -1,0 +1,298 @@
+"""Objectives: denoising score matching of first and second order.
+
+Section 2 and theorem 2 of Meng, Song, Li and Ermon ("Estimating High Order Gradients of the Data
+Distribution by Denoising", NeurIPS 2021), with x_noisy = x + sigma z. First order (DSM):
+
+    1/2 E || s1 + z / sigma ||^2.
+
+Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s + z / sigma):
+
+- `moment` (the paper, theorem 2):      E || psi + (I - z z^T) / sigma^2 ||_F^2;
+- `residual` (Lu et al., "Maximum Likelihood Training for Score-Based Diffusion ODEs by High-Order
+  Denoising Score Matching", ICML 2022, theorem 3.2):   E || s2 + I / sigma^2 - u u^T ||_F^2;
+- `jacobian` (generalises Ou et al., "Improving Probabilistic Diffusion Models With Optimal
+  Diagonal Covariance Matching", ICLR 2025, from diagonals): E || (s2 - stopgrad(J)^T) v ||^2 with
+  J = d s1/dx and fair signs v, whose mean over v is || s2 - J ||_F^2, since s2 is symmetric;
+- `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii)] + 100 sigma^4 `jacobian`, with
+  e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point and of
+  each coordinate (composite likelihood: Lindsay, "Composite Likelihood Methods", 1988), least over
+  all S > 0 at the second moment of e given x_noisy. They mind variances however small; `jacobian`
+  minds the largest eigenvalues, and teaches their directions without noise. S must be positive
+  definite, as `ScoreModel(psd=True)` makes it. As sigma -> 0 it says ever less of s2.
+
+Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
+sigma^-2 and sigma^-4 and would drown float32. No D x D matrix is formed.
+
+One noise scale for each sample, a tensor, weights its terms by sigma^2 and sigma^4: in the
+denoiser's units, residual / sigma and covariance / sigma^2, every scale then counts alike, so
+that one model learns a range of them.
+
+Shapes are checked; values are not read, which would wait for the device in each step: NaN among
+the points gives a loss of NaN (`hosm.training` and `hosm.training` refuse both).
+
+Variance reduction, `control` or `antithetic`, removes the noise that remains as sigma -> 0
+(ibid., section 4.2): both subtract the term's value at the clean point, whose mean over z is zero,
+and `antithetic` averages over x + sigma z and x - sigma z. The paper prints 1/sigma before
+I - z z^T in its variance-reduced objective; 1/sigma^2 is right, as expanding the square shows.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hosm.autodiff import pulled_back
+from hosm.checks import check_one_shape, checked
+from hosm.noise import check_sigma, rademacher, standard_normal
+from hosm.objectives.targets import (
+    Scale,
+    VarianceReduction,
+    dsm_value,
+    jacobian,
+    likelihood,
+    moment,
+    residual,
+    stencil,
+)
+from hosm.operators import DiagonalPlusLowRank
+
+__all__ = ["Terms", "dsm", "joint", "joint_terms", "second_order"]
+
+Target = Literal["moment", "residual", "jacobian", "likelihood"]
+ScoreFunction = Callable[..., Tensor]
+Model = Callable[..., tuple[Tensor, DiagonalPlusLowRank]]
+
+TARGETS = ("moment", "residual", "jacobian", "likelihood")
+VARIANCE_REDUCTIONS = (None, "control", "antithetic")
+
+
+class Terms(NamedTuple):
+    """The two terms of the joint objective, each a scalar: `first` (DSM) and `second`."""
+
+    first: Tensor
+    second: Tensor
+
+
+def _check_scale(sigma: Scale, x: Tensor) -> Scale:
+    """Return sigma if it is a legal noise scale, or one for each of the n points."""
+    if not isinstance(sigma, Tensor):
+        return check_sigma(sigma)
+    if sigma.shape != x.shape[:1] or not bool((sigma > 0).all() & sigma.isfinite().all()):
+        raise ValueError(
+            f"sigma must be a number above 0 or {len(x)} of them, got {tuple(sigma.shape)} "
+            f"for x {tuple(x.shape)}, least {sigma.min():g}"
+        )
+    return sigma
+
+
+def _weighted(terms: Terms, sigma: Scale, power: int = 4) -> Terms:
+    """Return the means of both terms, each of shape (n,), weighted where scales differ."""
+    if isinstance(sigma, Tensor):
+        terms = Terms(terms.first * sigma**2, terms.second * sigma**power)
+    return Terms(terms.first.mean(), terms.second.mean())
+
+
+def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
+    """Return a function of points alone; with one scale a sample, it takes them in its blocks."""
+    if not isinstance(sigma, Tensor):
+        return function
+    return lambda points: function(points, sigma.repeat(len(points) // len(sigma)))
+
+
+def _check(x: Tensor, variance_reduction: VarianceReduction, **noise: Tensor | None) -> None:
+    checked("x", x, "n", "D", finite=False)
+    given = {name: tensor for name, tensor in noise.items() if tensor is not None}
+    check_one_shape("(n, D)", x=x, **given)
+    if variance_reduction not in VARIANCE_REDUCTIONS:
+        legal = ", ".join(map(str, VARIANCE_REDUCTIONS))
+        raise ValueError(f"variance_reduction must be one of {legal}; got {variance_reduction!r}")
+
+
+def _check_order(s2: object) -> None:
+    if not isinstance(s2, DiagonalPlusLowRank):
+        found = type(s2).__name__
+        raise ValueError(f"the model returns s2 of type {found}; legal is a DiagonalPlusLowRank")
+
+
+def dsm(
+    score_function: ScoreFunction,
+    x: Tensor,
+    sigma: Scale,
+    variance_reduction: VarianceReduction = None,
+    generator: torch.Generator | None = None,
+    *,
+    z: Tensor | None = None,
+) -> Tensor:
+    """Return 1/2 E || s1 + z / sigma ||^2 without its constant D / (2 sigma^2), a scalar.
+
+    Source: Vincent, "A Connection Between Score Matching and Denoising Autoencoders", 2011;
+    `control` is the DSM-VR of Meng et al. (after Wang et al., 2020).
+
+    Args:
+        score_function: s1, (n, D) -> (n, D); with a tensor sigma, (x_noisy, sigma) -> (n, D).
+        x: clean points, shape (n, D).
+        sigma: noise scale, above 0, or one for each point, shape (n,): see above.
+        variance_reduction: None, `control` or `antithetic`.
+        generator: source of z.
+        z: standard normal noise, shape (n, D), in place of the generator's.
+
+    Raises:
+        ValueError: shapes that differ, an empty or integer batch, sigma not above 0, or an
+            unknown variance reduction.
+    """
+    _check(x, variance_reduction, z=z)
+    sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
+    points = stencil(x, sigma, z, variance_reduction)[:2]
+    whole = torch.cat(points)
+    s1 = _at(score_function, sigma)(whole)
+    check_one_shape("(n, D)", x_noisy=whole, s1=s1)
+    first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
+    return _weighted(Terms(first, first), sigma).first
+
+
+def _terms_at_x_noisy(
+    model: Model,
+    points: list[Tensor],
+    sigma: Scale,
+    target: Target,
+    reduction: VarianceReduction,
+    diagonal: bool,
+    z: Tensor,
+    v: Tensor,
+) -> Terms:
+    """Return both terms under `jacobian` or `likelihood`, whose second needs x_noisy alone.
+
+    J^T v is taken from the evaluation of s1 that the first term needs anyway.
+    """
+    score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
+    with torch.enable_grad():
+        x_noisy = points[0].detach().requires_grad_()
+        s1, s2 = _at(model, sigma)(x_noisy)
+    check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
+    _check_order(s2)
+    product = pulled_back(s1, x_noisy, v)
+    others = [score_function(point) for point in points[1:2]]
+    first = dsm_value([s1, *others], z, sigma, reduction)
+    if target == "jacobian":
+        return _weighted(Terms(first, jacobian(s2, v, product, diagonal)), sigma)
+    second = likelihood(s1, s2, z, v, product, sigma, diagonal)
+    return _weighted(Terms(first, second), sigma, 0)
+
+
+def joint_terms(
+    model: Model,
+    x: Tensor,
+    sigma: Scale,
+    target: Target = "jacobian",
+    variance_reduction: VarianceReduction = "antithetic",
+    diagonal: bool = False,
+    generator: torch.Generator | None = None,
+    *,
+    z: Tensor | None = None,
+    v: Tensor | None = None,
+) -> Terms:
+    """Return the first- and second-order terms from one evaluation of the model.
+
+    Args:
+        model: callable (n, D) -> (s1, s2); one with a method `score` gives s1 alone by it. With
+            a tensor sigma both are called with (x_noisy, sigma).
+        x: clean points, shape (n, D).
+        sigma: noise scale, above 0, or one for each point, shape (n,): see above.
+        target: `moment`, `residual`, `jacobian` or `likelihood`.
+        variance_reduction: None, `control` or `antithetic`.
+        diagonal: fit the diagonal of s2 alone.
+        generator: source of z and v.
+        z: standard normal noise, shape (n, D), in place of the generator's.
+        v: fair signs for `jacobian` and `likelihood`, shape (n, D), in place of the generator's.
+
+    Raises:
+        ValueError: shapes that differ, an empty or integer batch, sigma not above 0, an unknown
+            target or variance reduction, a model without second order, or `likelihood` for a
+            model that is not positive by construction.
+    """
+    if target not in TARGETS:
+        raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
+    _check(x, variance_reduction, z=z, v=v)
+    if target == "likelihood" and not getattr(model, "psd", True):
+        raise ValueError("the model has psd=False; legal for the target `likelihood` is psd=True")
+    sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
+    points = stencil(x, sigma, z, variance_reduction)
+    if target in ("jacobian", "likelihood"):
+        v = rademacher(x, generator) if v is None else v
+        options = (target, variance_reduction, diagonal, z, v)
+        return _terms_at_x_noisy(model, points, sigma, *options)
+    whole = torch.cat(points)
+    s1, s2 = _at(model, sigma)(whole)
+    check_one_shape("(n, D)", x_noisy=whole, s1=s1)
+    _check_order(s2)
+    first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
+    expand = residual if target == "residual" else moment
+    second = expand(s1, s2, z, sigma, variance_reduction, diagonal)
+    return _weighted(Terms(first, second), sigma)
+
+
+def second_order(
+    model: Model,
+    x: Tensor,
+    sigma: Scale,
+    target: Target = "jacobian",
+    variance_reduction: VarianceReduction = "antithetic",
+    diagonal: bool = False,
+    generator: torch.Generator | None = None,
+    *,
+    z: Tensor | None = None,
+    v: Tensor | None = None,
+) -> Tensor:
+    """Return the second-order objective alone, a scalar; arguments as in `joint_terms`."""
+    options = (target, variance_reduction, diagonal, generator)
+    return joint_terms(model, x, sigma, *options, z=z, v=v).second
+
+
+def joint(
+    model: Model,
+    x: Tensor,
+    sigma: Scale,
+    gamma: float = 1.0,
+    target: Target = "jacobian",
+    variance_reduction: VarianceReduction = "antithetic",
+    diagonal: bool = False,
+    generator: torch.Generator | None = None,
+    *,
+    z: Tensor | None = None,
+    v: Tensor | None = None,
+) -> Tensor:
+    """Return the second-order objective + gamma * DSM, a scalar (Meng et al., equation 12).
+
+    In this normalisation (sums over entries, 1/2 before DSM) the authors' unpublished weights
+    are gamma = 40 / sigma^2 for low-rank and 4 / sigma^2 for diagonal models.
+
+    Args:
+        model: callable (n, D) -> (s1, s2).
+        x: clean points, shape (n, D).
+        sigma: noise scale, above 0.
+        gamma: weight of DSM, at least 0.
+        target: `moment`, `residual`, `jacobian` or `likelihood`.
+        variance_reduction: None, `control` or `antithetic`.
+        diagonal: fit the diagonal of s2 alone.
+        generator: source of z and v.
+        z: standard normal noise, shape (n, D), in place of the generator's.
+        v: fair signs for `jacobian` and `likelihood`, shape (n, D), in place of the generator's.
+
+    Raises:
+        ValueError: gamma is negative or not finite; otherwise as in `joint_terms`.
+    """
+    if not 0 <= gamma < float("inf"):
+        raise ValueError(f"gamma must be a finite number of at least 0, got {gamma!r}")
+    first, second = joint_terms(
+        model,
+        x,
+        sigma,
+        target,
+        variance_reduction,
+        diagonal,
+        generator,
+        z=z,
+        v=v,
+    )
+    return second + gamma * first

@@ -1,0 +1,236 @@
+r"""The objectives' integrands: what each sample contributes, expanded so that nothing blows up.
+
+A square such as || psi + (I - z z^T) / sigma^2 ||^2 holds a constant of order sigma^-4 that no
+parameter changes; here it is multiplied out and the constant left out. What remains splits into
+terms that stay bounded (`even`) and terms that carry a power of 1 / sigma but whose mean over z
+vanishes at the clean point (`odd`); variance reduction subtracts the latter's value there. See
+`hosm.objectives` for the objectives themselves (Meng, Song, Li and Ermon, NeurIPS 2021, theorem 2
+and section 4.2).
+
+The diagonal versions replace every matrix by its diagonal, which the functions see as an operator
+without factor: no second set of formulas is needed. No D x D matrix is formed.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import LowRankMultivariateNormal
+
+from hosm.operators import DiagonalPlusLowRank, factor_image, factor_products
+
+__all__ = [
+    "Scale",
+    "VarianceReduction",
+    "dsm_value",
+    "jacobian",
+    "likelihood",
+    "moment",
+    "residual",
+    "stencil",
+]
+
+LOG_ROOT = math.log(2 * math.pi) / 2
+PULL = 100.0  # weight of `jacobian` within `likelihood`, in units of sigma
+
+VarianceReduction = Literal["control", "antithetic"] | None
+Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
+
+
+def _column(sigma: Scale) -> Scale:
+    """Return sigma to multiply points: one scale for each becomes a column, shape (n, 1)."""
+    return sigma.unsqueeze(1) if isinstance(sigma, Tensor) else sigma
+
+
+def stencil(x: Tensor, sigma: Scale, z: Tensor, reduction: VarianceReduction) -> list[Tensor]:
+    """Return the points where scores are needed: x_noisy first, then what the reduction adds.
+
+    Args:
+        x: clean points, shape (n, D).
+        sigma: noise scale, or one for each point, shape (n,).
+        z: standard normal noise, shape (n, D).
+        reduction: None, `control` (adds x) or `antithetic` (adds x - sigma z and x).
+    """
+    noise = _column(sigma) * z
+    if reduction == "control":
+        return [x + noise, x]
+    if reduction == "antithetic":
+        return [x + noise, x - noise, x]
+    return [x + noise]
+
+
+def dsm_value(s1: list[Tensor], z: Tensor, sigma: Scale, reduction: VarianceReduction) -> Tensor:
+    """Evaluate DSM, for each sample, shape (n,): section 2, and 4.2 for its reduction.
+
+    Args:
+        s1: first-order scores on the stencil's first two points, each of shape (n, D).
+        z: standard normal noise, shape (n, D).
+        sigma: noise scale, or one for each point, shape (n,).
+        reduction: None, `control` or `antithetic`.
+    """
+    z = z / _column(sigma)
+    if reduction == "antithetic":
+        plus, minus = s1[:2]
+        return (plus.square().sum(1) + minus.square().sum(1)) / 4 + (z * (plus - minus)).sum(1) / 2
+    drift = s1[0] - s1[1] if reduction == "control" else s1[0]
+    return s1[0].square().sum(1) / 2 + (z * drift).sum(1)
+
+
+class _Contractions(NamedTuple):
+    """What the expansions read of A: tr A and ||A||^2, shape (N,), and W^T A W, (N, m, m)."""
+
+    trace: Tensor
+    norm: Tensor
+    forms: Tensor
+
+
+def _contract(matrix: DiagonalPlusLowRank, *vectors: Tensor) -> _Contractions:
+    """Contract A with itself, with I and with the vectors, each of shape (N, D)."""
+    d, c, W = matrix.diag, matrix.signs, torch.stack(vectors, -2)
+    q, P, G = factor_products(matrix.factor, W, None if matrix.positive else c)
+    forms = (d.unsqueeze(-2) * W) @ W.mT + (P.mT * c) @ P
+    norm = (d * (d + 2 * q)).sum(-1) + (G.square() @ c) @ c
+    return _Contractions((d + q).sum(-1), norm, forms)
+
+
+def _project(matrix: DiagonalPlusLowRank, diagonal: bool) -> DiagonalPlusLowRank:
+    """Return the matrix, or the part of it that a diagonal objective looks at."""
+    return DiagonalPlusLowRank.from_diagonal(matrix.diagonal()) if diagonal else matrix
+
+
+def _combine(even: Tensor, odd: Tensor, size: int, reduction: VarianceReduction) -> Tensor:
+    """Combine a target's terms over the stencil, shape (k n,), into one for each sample, (n,).
+
+    `odd` holds the terms whose mean over z vanishes at the clean point, already multiplied by
+    their power of 1 / sigma; subtracting that value leaves the mean and removes the noise.
+    """
+    evens, odds = even.split(size), odd.split(size)
+    if reduction == "antithetic":
+        return (evens[0] + evens[1] + odds[0] + odds[1]) / 2 - odds[2]
+    if reduction == "control":
+        return evens[0] + odds[0] - odds[1]
+    return even + odd
+
+
+def _signs(reduction: VarianceReduction) -> tuple[int, ...]:
+    """Return the sign of z in the terms that each point of the stencil contributes.
+
+    At the clean point `control` subtracts what stands at x + sigma z; under `antithetic` its
+    parts for +z and -z cancel.
+    """
+    return {"antithetic": (1, -1, 0), "control": (1, 1)}.get(reduction or "", (1,))
+
+
+def _everywhere(sigma: Scale, points: int) -> Scale:
+    """Return the noise scale of each sample at every point of the stencil, shape (k n,)."""
+    return sigma.repeat(points) if isinstance(sigma, Tensor) else sigma
+
+
+def moment(
+    s1: Tensor,
+    s2: DiagonalPlusLowRank,
+    z: Tensor,
+    sigma: Scale,
+    reduction: VarianceReduction,
+    diagonal: bool,
+) -> Tensor:
+    """Expand || psi + (I - z z^T) / sigma^2 ||^2, for each sample, shape (n,): theorem 2.
+
+    Args:
+        s1: first-order scores on the k points of the stencil one after another, (k n, D).
+        s2: second-order scores there.
+        z: standard normal noise, shape (n, D).
+        sigma: noise scale, or one for each sample, shape (n,).
+        reduction: None, `control` or `antithetic`.
+        diagonal: look at diagonals alone.
+    """
+    points = len(_signs(reduction))
+    w, scale = z.repeat(points, 1), _everywhere(sigma, points)
+    if diagonal:
+        psi = s2.diagonal() + s1.square()
+        norm, noise = psi.square().sum(1), (psi * (1 - w.square())).sum(1)
+    else:  # psi = s2 + s1 s1^T, multiplied out
+        trace, norm, forms = _contract(s2, s1, w)
+        length = s1.square().sum(1)
+        norm = norm + 2 * forms[:, 0, 0] + length.square()
+        noise = trace - forms[:, 1, 1] + length - (s1 * w).sum(1).square()
+    return _combine(norm, 2 * noise / scale**2, len(z), reduction)
+
+
+def residual(
+    s1: Tensor,
+    s2: DiagonalPlusLowRank,
+    z: Tensor,
+    sigma: Scale,
+    reduction: VarianceReduction,
+    diagonal: bool,
+) -> Tensor:
+    """Expand || s2 + I / sigma^2 - u u^T ||^2 with u = s + z / sigma, for each sample.
+
+    Lu et al., ICML 2022, theorem 3.2; s is s1 without gradient. Arguments as in `moment`.
+    """
+    signs = _signs(reduction)
+    s, w, scale = s1.detach(), z.repeat(len(signs), 1), _everywhere(sigma, len(signs))
+    trace, norm, forms = _contract(_project(s2, diagonal), s, w)
+    side = s1.new_tensor(signs).repeat_interleave(len(z))
+    noise = 2 * (trace - forms[:, 1, 1]) / scale**2 - 4 * side * forms[:, 0, 1] / scale
+    return _combine(norm - 2 * forms[:, 0, 0], noise, len(z), reduction)
+
+
+def jacobian(s2: DiagonalPlusLowRank, v: Tensor, product: Tensor, diagonal: bool) -> Tensor:
+    """Evaluate || s2 v - J^T v ||^2, or || alpha - v * (J^T v) ||^2, for each sample, shape (n,).
+
+    Args:
+        s2: second-order scores at n points.
+        v: fair signs, shape (n, D).
+        product: J^T v, shape (n, D), with J = d s1 / dx.
+        diagonal: look at the diagonal of s2 alone.
+    """
+    if diagonal:
+        return (s2.diagonal() - v * product).square().sum(1)
+    image = factor_image(s2.factor, v, None if s2.positive else s2.signs)
+    return (s2.diag * v + image - product).square().sum(1)
+
+
+def likelihood(
+    s1: Tensor,
+    s2: DiagonalPlusLowRank,
+    z: Tensor,
+    v: Tensor,
+    product: Tensor,
+    sigma: Scale,
+    diagonal: bool,
+) -> Tensor:
+    """Evaluate two scores of N(m, C) at x in nats, and `jacobian`, for each sample, shape (n,).
+
+    In units of sigma the error e = (x - m) / sigma = -(z + sigma s), s being s1 without gradient,
+    has the covariance S = C / sigma^2 = I + sigma^2 s2. The scores are -log N(e; 0, S) and the
+    same of each coordinate, -sum_i log N(e_i; 0, S_ii), both without D log(2 pi) / 2. To them is
+    added `PULL` || (S - I - sigma^2 J^T) v ||^2. A diagonal C has the last two.
+
+    Args:
+        s1: first-order scores at the noisy points, shape (n, D).
+        s2: second-order scores there, of a factor with signs +1 and with S > 0.
+        z: standard normal noise, shape (n, D).
+        v: fair signs, shape (n, D).
+        product: J^T v, shape (n, D), with J = d s1 / dx.
+        sigma: noise scale, or one for each sample, shape (n,).
+        diagonal: look at the diagonal of s2 alone.
+
+    Raises:
+        ValueError: a factor with signs -1.
+    """
+    if not s2.positive:
+        raise ValueError("the factor of s2 has signs -1; legal for the target `likelihood` is +1")
+    scale = _column(sigma)
+    error = z + scale * s1.detach()
+    variance = 1 + scale**2 * s2.diagonal()
+    score = (error.square() / variance + variance.log()).sum(1) / 2
+    score = score + PULL * sigma**4 * jacobian(s2, v, product, diagonal)
+    if diagonal or not s2.rank:
+        return score
+    factor = (scale.unsqueeze(2) if isinstance(scale, Tensor) else scale) * s2.factor
+    own, zero = 1 + scale**2 * s2.diag, torch.zeros_like(error)
+    law = LowRankMultivariateNormal(zero, factor, own, validate_args=False)
+    return score - law.log_prob(error) - error.shape[1] * LOG_ROOT

@@ -1,0 +1,35 @@
+"""Structured symmetric matrices and tensors, which never become D x D entries.
+
+`diagonal_plus_low_rank` is the form of the second-order score, diag(alpha) + beta beta^T (Meng,
+Song, Li and Ermon, NeurIPS 2021, section 4.3); `diagonal_plus_cp` is the same for any order.
+`spectra` finds eigenpairs and functions of such a matrix; `factor_products` evaluates, with
+their gradients, the products of a factor that the objectives need.
+"""
+
+from hosm.operators.diagonal_plus_cp import DiagonalPlusCP
+from hosm.operators.diagonal_plus_low_rank import (
+    DENSE_SIZE,
+    DiagonalPlusLowRank,
+    as_given,
+    check_beside,
+    check_parts,
+    columns,
+)
+from hosm.operators.differentiable_products import Products, factor_image, factor_products
+from hosm.operators.spectra import Structured, lanczos_function, leading_eigenvectors
+
+__all__ = [
+    "DENSE_SIZE",
+    "DiagonalPlusCP",
+    "DiagonalPlusLowRank",
+    "Products",
+    "Structured",
+    "as_given",
+    "check_beside",
+    "check_parts",
+    "columns",
+    "factor_image",
+    "factor_products",
+    "lanczos_function",
+    "leading_eigenvectors",
+]

@@ -1,0 +1,276 @@
+"""Training: the plain PyTorch loop, which knows nothing of Ray.
+
+`fit` minimises the joint objective of Meng, Song, Li and Ermon (NeurIPS 2021, equation 12) with
+Adam, a learning rate that falls linearly to zero (Defazio et al., "Optimal Linear Decay Learning
+Rate Schedules and Further Refinements", 2023), an average of the weights, and early stopping on
+the validation DSM loss of the averaged weights. A distributed run changes it at three points
+only: the shard of each global batch (`shard`), the module that averages gradients (`wrap`) and
+the mean of the validation metrics over workers (`reduce`).
+
+What a step sees depends on (seed, step) alone: the order of the samples is keyed by (seed,
+epoch), their noise by (seed, epoch, global sample index). A run resumed from `TrainingState`
+therefore continues as if it had never stopped.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch
+from hosm.training.modules import JointObjective
+from hosm.training.settings import Settings
+
+__all__ = [
+    "Diverged",
+    "JointObjective",
+    "Progress",
+    "Settings",
+    "TrainingResult",
+    "fit",
+]
+
+STATEFUL = ("objective", "averaged", "optimizer", "scheduler")
+PLAIN = ("step", "stale", "finished", "best", "history", "running")
+VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
+
+
+class Diverged(FloatingPointError):
+    """A loss is not finite any more; `last` holds the metrics of the last validation before."""
+
+    last: dict[str, float]
+
+
+@dataclass
+class Progress:
+    """What `fit` reports.
+
+    `metrics` are means over all workers, and empty between validations; `state` returns
+    everything that a resumed run needs, `weights` the averaged weights as they are now.
+    """
+
+    step: int
+    metrics: dict[str, float]
+    state: Callable[[], dict[str, Any]]
+    weights: Callable[[], dict[str, Tensor]]
+
+
+@dataclass
+class TrainingResult:
+    """The best averaged weights, as a state dict of the model, and how they were reached.
+
+    `seconds_per_step` is wall time from this process's first step on, validations included.
+    """
+
+    weights: dict[str, Tensor]
+    step: int
+    best_step: int
+    metrics: dict[str, float]
+    history: list[dict[str, float]] = field(default_factory=list)
+    seconds_per_step: float = math.nan
+
+
+def validate(objective: Any, x: Tensor, settings: Settings, shard: Shard) -> Tensor:  # noqa: ANN401
+    """Return the sums of the terms and the count over this worker's validation points.
+
+    The noise is the same at each call. Points are taken in blocks of the batch size.
+    """
+    totals = torch.zeros(1, dtype=torch.float64, device=x.device)
+    index = torch.arange(shard.rank, len(x), shard.workers, device=x.device)
+    with torch.no_grad():
+        for block in index.split(settings.batch_size):
+            terms = objective(*keyed_batch(x, block, settings.seed, VALIDATION_EPOCH))
+            totals = totals + torch.cat([terms, terms.new_ones(1)]).double() * len(block)
+    return totals
+
+
+def _average(width: float) -> Callable[..., None]:
+    """Return the update of the averaged weights, whose window grows with the run.
+
+    Step i of t has a weight proportional to i^gamma, so that the average is of late steps at
+    whatever step it is taken: power function averaging, Karras et al., "Analyzing and Improving
+    the Training Dynamics of Diffusion Models", CVPR 2024, section 3.1.
+    """
+    if width == 0:
+        return lambda averaged, current, count: torch._foreach_copy_(averaged, current)
+    cubic = [1, 7, 16 - width**-2, 12 - width**-2]  # of gamma, from width^2 of that weight
+    gamma = float(np.roots(cubic).real.max())
+
+    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
+        keep = (1 - 1 / (1 + int(count))) ** (gamma + 1)
+        torch._foreach_lerp_(averaged, current, 1 - keep)
+
+    return update
+
+
+def _schedule(settings: Settings) -> Callable[[int], float]:
+    """Return step -> factor of the learning rate: linear from one to zero."""
+    return lambda step: max(0.0, 1 - step / settings.max_steps)
+
+
+def _decayed_and_spared(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return what is trained, as groups of the optimiser: the weights, and linear skips."""
+    trained = [(name.split("."), p) for name, p in module.named_parameters() if p.requires_grad]
+    parts = [[p for name, p in trained if ("skip" in name) == spared] for spared in (False, True)]
+    groups = zip(parts, (weight_decay, 0.0), strict=True)
+    return [{"params": part, "weight_decay": decay} for part, decay in groups if part]
+
+
+class _Run:
+    """The mutable state of one run: weights, average, optimiser, schedule, best so far.
+
+    `running` sums the terms of this worker's batches since the last validation.
+    """
+
+    def __init__(
+        self, objective: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
+    ) -> None:
+        self.settings, self.objective = settings, objective
+        self.names: Any = objective.names
+        self.weights: Any = objective.weights
+        self.averaged = AveragedModel(
+            self.objective, multi_avg_fn=_average(settings.average_width)
+        )
+        self.wrapped = wrap(self.objective)
+        self.optimizer = torch.optim.AdamW(
+            _decayed_and_spared(objective, settings.weight_decay),
+            settings.learning_rate,
+            fused=True,
+        )
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
+        self.step, self.stale, self.finished = 0, 0, False
+        self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}
+        self.history: list[dict[str, float]] = []
+        self.running = torch.zeros((), dtype=torch.float64)  # of the terms, once there are any
+
+    def averaged_weights(self) -> dict[str, Tensor]:
+        """Return a copy of the averaged weights of the model."""
+        averaged: Any = self.averaged.module
+        state = averaged.model.state_dict()
+        return {name: value.detach().clone() for name, value in state.items()}
+
+    def update(self, batch: Batch) -> None:
+        """Take one optimiser step."""
+        terms = self.wrapped(*batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
+        if self.settings.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
+        self.optimizer.step()
+        self.scheduler.step()
+        self.averaged.update_parameters(self.objective)
+        self.step += 1
+        self.running = self.running.to(terms.device) + terms.detach()
+
+    def judge(self, metrics: dict[str, float]) -> None:
+        """Keep the averaged weights if they are the best so far; decide whether to stop.
+
+        Raises:
+            Diverged: a loss is not finite.
+        """
+        self.running = torch.zeros_like(self.running)
+        if not all(map(math.isfinite, metrics.values())):
+            error = Diverged(f"training diverged at step {self.step}: {metrics}")
+            error.last = self.history[-1] if self.history else {}
+            raise error
+        self.history.append({"step": self.step, **metrics})
+        patience, watched = self.settings.patience, f"validation_{self.names[0]}"
+        better = metrics[watched] < self.best["metrics"].get(watched, math.inf)
+        if better or patience is None:
+            self.best = {"step": self.step, "metrics": metrics, "weights": self.averaged_weights()}
+        self.stale = 0 if better else self.stale + 1
+        exhausted = patience is not None and self.stale >= patience
+        self.finished = exhausted or self.step >= self.settings.max_steps
+
+    def state(self) -> dict[str, Any]:
+        """Return a copy of everything that a resumed run needs."""
+        state = {name: getattr(self, name).state_dict() for name in STATEFUL}
+        state |= {name: getattr(self, name) for name in PLAIN}
+        return copy.deepcopy({**state, "rng": torch.get_rng_state()})
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Take up the state of an earlier run."""
+        for name in STATEFUL:
+            getattr(self, name).load_state_dict(state[name])
+        for name in PLAIN:
+            setattr(self, name, copy.deepcopy(state[name]))
+        torch.set_rng_state(state["rng"])
+
+
+def _judged(run: _Run, x: Tensor, shard: Shard, reduce: Callable[[Tensor], Tensor]) -> None:
+    """Judge a run by its validation points x and its batches since the last time."""
+    steps = (run.step - 1) % run.settings.validate_every + 1
+    judged = validate(run.averaged, x, run.settings, shard)
+    totals = reduce(torch.cat([judged, run.running / (steps * shard.workers)]))
+    size = len(run.names)
+    means = [*totals[size + 1 :].tolist(), *(totals[:size] / totals[size]).tolist()]
+    labels = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
+    run.judge(dict(zip(labels, means, strict=True)))
+
+
+def fit(
+    model: nn.Module,
+    settings: Settings,
+    points: Points,
+    validation: Tensor,
+    *,
+    shard: Shard | None = None,
+    objective: Callable[[Any, Settings], nn.Module] = JointObjective,
+    wrap: Callable[[nn.Module], nn.Module] = lambda module: module,
+    reduce: Callable[[Tensor], Tensor] = lambda totals: totals,
+    report: Callable[[Progress], None] = lambda progress: None,
+    due: Callable[[int], bool] = lambda step: False,
+    state: dict[str, Any] | None = None,
+) -> TrainingResult:
+    """Train a score model; its own weights change, the averaged ones are returned.
+
+    Args:
+        model: a score model.
+        settings: how to train it; their `sigma` must be the model's.
+        points: epoch -> clean points, shape (N, D).
+        validation: held-out clean points, shape (M, D).
+        shard: this worker's place.
+        objective: makes the module of the loss from the model and the settings.
+        wrap: makes the module that averages gradients over workers.
+        reduce: sums a vector over workers.
+        report: called at each validation, and at steps that are due.
+        due: whether to report a step between validations; of one mind on all workers.
+        state: of an interrupted run, to continue it.
+
+    Raises:
+        ValueError: data that are empty or not finite, or a batch that does not fit them.
+        Diverged: a loss is not finite.
+    """
+    shard = shard or Shard()
+    if len(validation) < shard.workers or not torch.isfinite(validation).all():
+        raise ValueError(
+            f"validation points must be finite and one or more for each of {shard.workers} "
+            f"workers, got shape {tuple(validation.shape)}"
+        )
+    run = _Run(objective(model, settings), settings, wrap)
+    if state is not None:
+        run.resume(state)
+    keys = (settings.batch_size, settings.seed, shard, run.step, settings.orthogonal_noise)
+    source, first, began = batches(points, *keys), run.step + 1, math.nan
+    while not run.finished:
+        run.update(next(source))
+        began = time.perf_counter() if run.step == first else began
+        metrics: dict[str, float] = {}
+        if run.step % settings.validate_every == 0 or run.step >= settings.max_steps:
+            _judged(run, validation, shard, reduce)
+            metrics = run.history[-1]
+        elif not due(run.step):
+            continue
+        else:  # each worker goes on from the mean, which is what the state of one can hold
+            run.running = reduce(run.running) / shard.workers
+        report(Progress(run.step, metrics, run.state, run.averaged_weights))
+    pace = (time.perf_counter() - began) / max(run.step - first, 1)
+    reached = (run.best["weights"], run.step, run.best["step"], run.best["metrics"])
+    return TrainingResult(*reached, run.history, pace)

@@ -1,0 +1,176 @@
+"""The joint loss of s1 and s2: what a step of training minimises.
+
+The objective of Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data
+Distribution by Denoising" (NeurIPS 2021), equation 12: gamma times the DSM loss of s1 plus a
+second-order term, see `hosm.objectives.denoising_score_matching`.
+
+Second-order heads: many s2 of one s1, trained side by side once s1 is learned.
+
+The targets `residual` and `jacobian` (see `hosm.objectives`) ask nothing of s1 but its values on
+the stencil and its products J^T v, and train none of its weights. So one s1, learned by denoising
+score matching and frozen, serves every rank and both targets; heads of several ranks share its
+evaluation. Heads share no weights and Adam treats each weight alone, so that training them side
+by side equals training each apart, up to rounding. Waiting for s1 also helps: a head then
+follows an s1 that has converged and not the noise of its training.
+
+`moment` is allowed too, with s1 frozen: the second-order term of theorem 2 of Meng, Song, Li and
+Ermon (NeurIPS 2021) with psi's gradient stopped at s1. The same objective trains a head on top of
+a denoiser that was learned elsewhere; for diagonals that is the method of Bao et al., "Estimating
+the Optimal Covariance with Imperfect Mean in Diffusion Probabilistic Models", ICML 2022.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hosm import noise
+from hosm.autodiff import vector_jacobian_product
+from hosm.objectives import jacobian, likelihood, moment, residual, stencil
+from hosm.objectives.denoising_score_matching import Target, Terms, dsm, joint_terms
+from hosm.training.settings import Settings
+
+__all__ = [
+    "HeadsObjective",
+    "JointObjective",
+    "head_term",
+]
+
+
+class JointObjective(nn.Module):
+    """The model and its loss in one forward pass, so that DDP can wrap both.
+
+    An objective names its terms, and the weights of their sum, which is minimised; early
+    stopping watches the first of them. `model` is what is trained.
+
+    Raises:
+        ValueError: the model has another sigma than the settings.
+    """
+
+    model: Any
+    names = ("dsm", "second")
+
+    def __init__(self, model: nn.Module, settings: Settings) -> None:
+        super().__init__()
+        own = getattr(model, "sigma", settings.sigma)
+        if own != settings.sigma:
+            raise ValueError(f"the settings have sigma {settings.sigma} and the model has {own}")
+        self.model, self.settings = model, settings
+        self.weights = (settings.gamma, 1.0)
+
+    def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:
+        """Return the terms, shape (2,), of a batch (see `hosm.training.keyed_batches.Batch`)."""
+        s = self.settings
+        sigma = noise.noise_scales(t, s.sigma) if isinstance(s.sigma, tuple) else s.sigma
+        count = 0 if s.target == "dsm" else math.ceil(s.second_order_share * len(x))
+        first, second = x.new_zeros(()), x.new_zeros(())
+        if count:
+            part = slice(None, count)
+            first, second = self._joint(x[part], _take(sigma, part), z[part], v[part])
+        if count < len(x):
+            part = slice(count, None)
+            scales = (_take(sigma, part), s.variance_reduction)
+            other = dsm(self.model.score, x[part], *scales, z=z[part])
+            first = (first * count + other * (len(x) - count)) / len(x)
+        return torch.stack([first, second])
+
+    def _joint(self, x: Tensor, sigma: float | Tensor, z: Tensor, v: Tensor) -> Terms:
+        s = self.settings
+        target: Target = s.target  # type: ignore[assignment]
+        options = (sigma, target, s.variance_reduction, s.diagonal)
+        return joint_terms(self.model, x, *options, z=z, v=v)
+
+
+def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
+    """Return the noise scales of a part of the batch."""
+    return sigma[part] if isinstance(sigma, Tensor) else sigma
+
+
+def head_term(
+    model: Any,  # noqa: ANN401
+    target: str,
+    points: Tensor,
+    s1: Tensor,
+    slope: Tensor,
+    z: Tensor,
+    v: Tensor,
+    settings: Settings,
+) -> Tensor:
+    """Return the second-order term of one head, a scalar, given what it needs of s1.
+
+    Args:
+        model: a `ScoreModel` with a second-order network of its own.
+        target: `moment`, `residual`, `jacobian` or `likelihood`.
+        points: the k points of the stencil one after another, shape (k n, D).
+        s1: first-order scores there, without gradient; `jacobian` does not look at them.
+        slope: J^T v at the first n points, shape (n, D); `jacobian` and `likelihood` look at it.
+        z: standard normal noise, shape (n, D).
+        v: fair signs, shape (n, D).
+        settings: sigma, variance_reduction and diagonal are those of the term.
+    """
+    sigma: Any = settings.sigma
+    if target == "jacobian":
+        s2 = model.second_order(points[: len(v)])
+        return jacobian(s2, v, slope, settings.diagonal).mean()
+    if target == "likelihood":
+        s2 = model.second_order(points[: len(z)])
+        return likelihood(s1[: len(z)], s2, z, v, slope, sigma, settings.diagonal).mean()
+    expand = residual if target == "residual" else moment
+    options = (sigma, settings.variance_reduction, settings.diagonal)
+    return expand(s1, model.second_order(points), z, *options).mean()
+
+
+class HeadsObjective(nn.Module):
+    """The second-order terms of several score models that share a frozen s1, for `training.fit`.
+
+    Its terms carry the names of the models; early stopping watches the first of them.
+
+    Args:
+        model: a ModuleDict of `ScoreModel`s with one and the same trunk, which is frozen here,
+            and each with a second-order network of its own.
+        settings: sigma, target, diagonal, and variance_reduction are those of the term.
+
+    Raises:
+        ValueError: no ModuleDict, no models, models without a second network or of different
+            trunks or noise scales, a range of scales, the target `dsm`, or `likelihood` for
+            models that are not positive by construction.
+    """
+
+    def __init__(self, model: nn.ModuleDict, settings: Settings) -> None:
+        super().__init__()
+        if not isinstance(model, nn.ModuleDict):
+            raise ValueError(f"heads must be a ModuleDict of models, got {type(model).__name__}")
+        self.models: list[Any] = list(model.values())
+        trunks = {id(each.trunk) for each in self.models}
+        if len(trunks) != 1 or any(each.second is None for each in self.models):
+            raise ValueError(
+                f"heads must share one trunk and have a second network each; got {len(trunks)} "
+                f"trunks for {len(self.models)} models"
+            )
+        if isinstance(settings.sigma, tuple) or settings.target == "dsm":
+            raise ValueError(
+                f"heads are of one sigma and a second-order target, got {settings.sigma} and "
+                f"{settings.target}"
+            )
+        if settings.target == "likelihood" and not all(each.psd for each in self.models):
+            raise ValueError("heads have psd=False; legal for the target `likelihood` is psd=True")
+        if other := {each.sigma for each in self.models} - {settings.sigma}:
+            raise ValueError(f"the settings have sigma {settings.sigma}, models have {other}")
+        self.model, self.settings = model, settings
+        self.names, self.weights = tuple(model), (1.0,) * len(model)
+        self.models[0].trunk.requires_grad_(False)
+
+    def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:
+        """Return the terms, one for each model, of a batch (see `hosm.training.Batch`)."""
+        s, score = self.settings, self.models[0].score
+        sigma: Any = s.sigma
+        points = torch.cat(stencil(x, sigma, z, s.variance_reduction))
+        slope, s1 = torch.empty(0), torch.empty(0)
+        if s.target in ("jacobian", "likelihood"):
+            points = points[: len(x)]
+            slope = vector_jacobian_product(score, points, v)
+        if s.target != "jacobian":  # which needs no values of s1
+            s1 = score(points)
+        terms = [head_term(each, s.target, points, s1, slope, z, v, s) for each in self.models]
+        return torch.stack(terms)

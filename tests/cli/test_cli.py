@@ -1,0 +1,334 @@
+"""The command line: each subcommand on each kind of file, exit codes, one-line errors."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import hosm
+from hosm.cli import arguments as cli
+from hosm.cli import commands
+from hosm.io import read_pages, read_rows, write
+
+RNG = np.random.default_rng(0)
+NAMES = ["a", "b", "c"]
+X = RNG.normal(size=(80, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 0.0]
+PHOTO = RNG.integers(0, 255, (20, 24)).astype(np.float64)
+QUICK = ["--steps", "2", "--quiet", "--json"]
+TABLES = ("npy", "npz", "csv", "parquet")
+PICTURES = ("png", "tif", "jpg")
+
+
+def save(path, values, names=None):
+    """Write what tests read, .jpg files too."""
+    if path.suffix == ".jpg":
+        Image.fromarray(values.astype(np.uint8)).save(path, quality=95)
+    else:
+        write(path, {"x": values}, names)
+    return str(path)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Run the command line in a folder of its own; return exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        code = cli.main([*map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def facts(run):
+    """Run the command line, which must succeed; return what it prints as JSON."""
+
+    def facts(*arguments):
+        code, out, err = run(*arguments, "--json", "--quiet")
+        assert (code, err) == (0, ""), err
+        assert out.count("\n") == 1
+        return json.loads(out)
+
+    return facts
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Models of a table, of grey patches, of colour patches and of whole pictures."""
+    folder = tmp_path_factory.mktemp("models")
+    names = save(folder / "x.csv", X, NAMES)
+    grey = save(folder / "grey.png", PHOTO)
+    colour = folder / "colour.npy"
+    np.save(colour, np.stack([PHOTO, PHOTO / 2, PHOTO / 3], 2)[None])
+    many = folder / "many.npy"
+    np.save(many, RNG.normal(size=(50, 4, 6)))
+    options = {
+        "table": (names,),
+        "grey": (grey, "--sigma", "25", "--patch", "4"),
+        "colour": (str(colour), "--sigma", "25", "--patch", "4", "--rank", "1"),
+        "whole": (str(many), "--sigma", "0.5", "--whole"),
+    }
+    for name, given in options.items():
+        assert cli.main(["fit", *given, "-o", str(folder / name), *QUICK]) == 0
+    return {name: str(folder / name) for name in options}
+
+
+@pytest.mark.parametrize("suffix", TABLES)
+def test_fit_and_hessian_on_each_kind_of_table(facts, tmp_path, suffix):
+    data = save(tmp_path / f"x.{suffix}", X, NAMES)
+    found = facts("fit", data, "-o", "m", "--steps", "2", "--sigma", "0.2", "--rank", "1")
+    assert (found["command"], found["points"], found["dimension"]) == ("fit", 80, 3)
+    assert found["sigma"] == 0.2 and found["rank"] == 1 and found["files"] == ["m"]
+    assert set(found["losses"]) == {"s1", "s2"}
+    out = facts("hessian", "m", data, "-o", f"h.{suffix}")
+    assert out == {"command": "hessian", "points": 80, "shape": [80, 3], "files": [f"h.{suffix}"]}
+    model = hosm.ScoreEstimator.load("m")
+    named = suffix in ("csv", "parquet")
+    assert hasattr(model, "feature_names_in_") == named
+    rows = read_rows(f"h.{suffix}")
+    np.testing.assert_array_equal(rows.values, model.hessian_diag(X))
+    assert rows.names == (NAMES if named else [])
+
+
+@pytest.mark.parametrize("suffix", PICTURES)
+def test_fit_and_denoise_on_each_kind_of_picture(facts, tmp_path, suffix):
+    data = save(tmp_path / f"x.{suffix}", PHOTO.astype(np.float32))
+    options = ("--steps", "2", "--sigma", "20", "--patch", "5", "--points", "90")
+    found = facts("fit", data, "-o", "m", *options)
+    assert (found["points"], found["dimension"]) == (90, 25)
+    assert found["patch"] == [5, 5] and found["noise_std"] == pytest.approx([20.0, 20.0])
+    out = facts("denoise", "m", data, "-o", "out.npz")
+    (page,), model = read_pages(data), hosm.ScoreEstimator.load("m")
+    corner = model.posterior(page[:5, :5].reshape(1, 25))
+    with np.load("out.npz") as maps:
+        assert maps["mean"].shape == maps["variance"].shape == PHOTO.shape
+        np.testing.assert_allclose(maps["mean"][0, 0], corner.mean[0, 0], rtol=1e-4)
+        assert maps["variance"].min() > 0
+        assert out["mean_std"] == pytest.approx(np.sqrt(maps["variance"]).mean())
+    files = facts("denoise", "m", data, "-o", "out.tif", "--stride", "5")["files"]
+    assert files == ["out.mean.tif", "out.variance.tif"]
+    assert read_pages("out.mean.tif")[0].shape == PHOTO.shape
+    assert facts("denoise", "m", data, "-o", "out.png")["pictures"] == 1
+    assert read_pages("out.variance.png")[0].max() == 255
+
+
+def test_a_stack_and_a_folder_are_denoised_page_by_page(facts, models, tmp_path):
+    stack = np.stack([PHOTO, PHOTO[::-1]])
+    save(tmp_path / "stack.tif", stack)
+    (tmp_path / "folder").mkdir()
+    for number, page in enumerate(stack):
+        save(tmp_path / "folder" / f"{number}.png", np.round(page))
+    for data in ("stack.tif", "folder"):
+        found = facts("denoise", models["grey"], data, "-o", "out.npy", "--stride", "4")
+        assert found["pictures"] == 2 and found["files"] == ["out.mean.npy", "out.variance.npy"]
+        assert np.load("out.mean.npy").shape == stack.shape
+
+
+def test_colours_and_whole_pictures(facts, models, tmp_path):
+    np.save("colour.npy", np.stack([PHOTO] * 3, 2)[None])
+    save(tmp_path / "colour.png", np.stack([PHOTO, PHOTO[::-1], PHOTO], 2))
+    facts("denoise", models["colour"], "colour.png", "-o", "out.npz", "--stride", "3")
+    with np.load("out.npz") as maps:
+        assert maps["mean"].shape == (20, 24, 3)
+    save(tmp_path / "whole.tif", RNG.normal(size=(3, 4, 6)))
+    facts("denoise", models["whole"], "whole.tif", "-o", "out.npz")
+    model = hosm.ScoreEstimator.load(models["whole"])
+    pages = np.stack(read_pages("whole.tif"))
+    with np.load("out.npz") as maps:
+        expected = model.posterior(pages.reshape(3, 24)).variance
+        np.testing.assert_allclose(maps["variance"].reshape(3, 24), expected, rtol=1e-6)
+
+
+def test_hessians_dense_and_by_column(facts, models, tmp_path):
+    data, model = save(tmp_path / "x.csv", X, NAMES), hosm.ScoreEstimator.load(models["table"])
+    facts("hessian", models["table"], data, "-o", "h.npy", "--dense")
+    np.testing.assert_array_equal(np.load("h.npy"), model.hessian(X, dense=True))
+    for column in ("b", "1"):
+        facts("hessian", models["table"], data, "-o", "h.npy", "--column", column)
+        np.testing.assert_array_equal(np.load("h.npy"), model.hessian_column(X, 1))
+    pages = facts("hessian", models["grey"], save(tmp_path / "x.png", PHOTO), "-o", "h.npy")
+    assert pages["shape"] == [5 * 6, 16]  # 20 x 24 in squares of 4 x 4
+
+
+def test_denoise_writes_a_table_of_means_and_one_of_variances(
+    facts, models, tmp_path, monkeypatch
+):
+    data = save(tmp_path / "x.csv", X, NAMES)
+    monkeypatch.setattr(commands, "ROWS", 30)
+    facts("denoise", models["table"], data, "-o", "out.csv")
+    law = hosm.ScoreEstimator.load(models["table"]).posterior(X)
+    rows = read_rows("out.variance.csv")
+    assert rows.names == NAMES
+    np.testing.assert_allclose(rows.values, law.variance, rtol=1e-5)
+    np.testing.assert_allclose(read_rows("out.mean.csv").values, law.mean, rtol=1e-5)
+
+
+def test_sample_writes_draws(facts, models):
+    for law in ("noisy", "clean"):
+        given = ("--law", law, "-n", "7", "--steps", "3", "--seed", "5")
+        assert facts("sample", models["table"], "-o", "d.csv", *given)["draws"] == 7
+        model = hosm.ScoreEstimator.load(models["table"])
+        expected = model.sample(7, 5, law=law, steps=3)
+        np.testing.assert_array_equal(read_rows("d.csv").values, expected)
+    facts("sample", models["grey"], "-o", "d.tif", "-n", "2", "--steps", "1")
+    assert np.stack(read_pages("d.tif")).shape == (2, 4, 4)
+
+
+def test_ood_scores_rows_and_patches(run, facts, models, tmp_path):
+    new = np.vstack([X[:9], X[:1] + [0, 500, 0]])
+    data, held = save(tmp_path / "new.csv", new, NAMES), save(tmp_path / "held.csv", X, NAMES)
+    found = facts("ood", models["table"], data, "--reference", held)
+    assert found["reference"] == held and found["points"] == 10
+    scores = found["scores"]
+    assert [*scores] == ["deviation", "tail", "length", "trace", "curvature", "implicit"]
+    assert scores["tail"][-1] == 1 / 81 and np.argmax(scores["deviation"]) == 9
+    facts("ood", models["table"], data, "-o", "s.csv", "--order", "1")
+    rows = read_rows("s.csv")
+    assert rows.names == [*scores] and rows.values.shape == (10, 6)
+    code, out, _ = run("ood", models["table"], data)
+    assert code == 0 and out.splitlines()[-10].count("\t") == 5
+    page = save(tmp_path / "x.png", PHOTO)
+    scores = facts("ood", models["grey"], page, "--stride", "2")["scores"]
+    assert scores["row"][-1] == 16 and scores["column"][-1] == 20 and scores["page"][-1] == 0
+
+
+def test_info_tells_what_a_model_is(run, facts, models):
+    found = facts("info", models["table"])
+    assert found["names"] == NAMES and found["version"] == hosm.__version__
+    assert found["parameters"]["max_steps"] == 2 and found["training_points_held"] == 72
+    code, out, _ = run("info", models["grey"])
+    assert code == 0 and "sigma: 25\n" in out and "parameters.standardise: False" in out
+
+
+def test_progress_goes_to_stderr_and_facts_to_stdout(run, tmp_path, monkeypatch):
+    data = save(tmp_path / "x.npy", X)
+    given = ("fit", data, "-o", "m", "--steps", "2", "--sigma", "0.1,0.3")
+    code, out, err = run(*given)
+    assert code == 0 and "s1 at sigma 0.3: step 2, held-out loss " in err
+    assert out.startswith("points: 80\n") and "search.0.3: " in out and "losses.s1: " in out
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    _, _, err = run(*given)
+    assert err.count("\r") == 3 and err.count("\n") == 1
+
+
+def test_the_same_seed_gives_the_same_model(facts, tmp_path):
+    data = save(tmp_path / "x.npy", X)
+    for name in ("a", "b"):
+        facts("fit", data, "-o", name, "--steps", "2", "--seed", "3")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+BAD = {
+    "missing": ("fit {}/no.csv -o m", "no.csv does not exist"),
+    "NaN": ("fit {}/nan.csv -o m", "holds nan in row 3, column b; legal values are finite"),
+    "text": ("fit {}/text.csv -o m", "could not convert string 'red'"),
+    "one row": ("fit {}/one.csv -o m", "a minimum of 4"),
+    "sigma of pictures": ("fit {}/x.png -o m", "--sigma is missing; legal here is the noise's"),
+    "sigma below 0": ("fit {}/x.csv -o m --sigma -1", "got -1.0"),
+    "rank": ("fit {}/x.csv -o m --rank 9", "rank is 9; legal values are 0 to 3"),
+    "steps": ("fit {}/x.csv -o m --steps 0", "max_steps is 0"),
+    "patch": ("fit {}/x.png -o m --sigma 9 --patch 21", "(21, 21) do not fit a picture of (20"),
+    "folder of sizes": ("fit {}/sizes -o m --sigma 9 --whole", "legal: one size"),
+    "empty folder": ("fit {} -o m --sigma 9", "holds no file that ends in .png"),
+    "device": ("fit {}/x.csv -o m --device moon", "--device is 'moon'; legal is cpu here"),
+    "nowhere": ("fit {}/x.csv -o nowhere/m", "the folder nowhere of m does not exist"),
+    "no model": ("hessian {}/x.csv {}/x.csv -o h.csv", "damaged or no safetensors file"),
+    "columns": ("hessian {table} {}/two.csv -o h.csv", "X has 2 features"),
+    "order": ("hessian {table} {}/order.csv -o h.csv", "the columns ['c', 'b', 'a']; legal are"),
+    "column": ("hessian {table} {}/x.csv -o h.csv --column z", "--column is 'z'; legal are a, b"),
+    "column 7": ("hessian {table} {}/x.csv -o h.csv --column 7", "j is 7; legal values are 0"),
+    "dense csv": ("hessian {table} {}/x.csv -o h.csv --dense", "legal are .npy and .npz files"),
+    "kind": ("hessian {table} {}/x.csv -o h.xlsx", "ends in '.xlsx'; legal are .npy"),
+    "no patches": ("denoise {table} {}/x.png -o o.npz", "the model is of 3 numbers; a picture of"),
+    "pixels": ("ood {table} {}/colour.png", "has no such square patches"),
+    "colours": ("denoise {colour} {}/x.png -o o.npz", "the model is of 48 numbers"),
+    "stride": ("denoise {grey} {}/x.png -o o.npz --stride 5", "stride is 5; legal values are 1"),
+    "stride 0": ("ood {grey} {}/x.png --stride 0", "stride is 0; legal values are 1"),
+    "count": ("sample {table} -n 0 -o d.csv", "n_samples is 0"),
+    "no square": ("sample {table} -o d.png", "draws of 3 numbers are no grey pictures"),
+    "reference": ("ood {table} {}/x.csv --reference {}/two.csv", "X has 2 features"),
+    "few": ("ood {table} {}/x.csv --reference {}/one.csv", "there are 1 reference points"),
+    "info": ("info {}/x.csv", "damaged or no safetensors file"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("bad")
+    files = {
+        "x.csv": (X, NAMES),
+        "two.csv": (X[:, :2], NAMES[:2]),
+        "order.csv": (X, NAMES[::-1]),
+        "nan.csv": (np.where(X == X[2, 1], np.nan, X), NAMES),
+        "one.csv": (X[:1], NAMES),
+        "x.png": (PHOTO, None),
+    }
+    for name, (values, names) in files.items():
+        save(place / name, values, names)
+    Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(place / "colour.png")
+    (place / "text.csv").write_text("a,b\n1,2\n3,red\n")
+    (place / "sizes").mkdir()
+    save(place / "sizes" / "1.png", PHOTO)
+    save(place / "sizes" / "2.png", PHOTO[:-1])
+    return place
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_said_in_one_line_with_exit_code_1(run, models, folder, tmp_path, name):
+    line, message = BAD[name]
+    place = tmp_path if name == "empty folder" else folder
+    arguments = shlex.split(line.replace("{}", str(place)).format(**models))
+    code, out, err = run(*arguments, "--quiet")
+    assert code == 1 and out == ""
+    assert err.startswith(f"hosm {arguments[0]}: error: ") and err.count("\n") == 1
+    assert message in err
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["learn"], ["fit", "x.csv"], ["fit", "x.csv", "-o", "m", "--sigma", "much"], ["info"]],
+)
+def test_a_command_line_that_cannot_be_read_has_exit_code_2(run, capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        run(*arguments)
+    assert caught.value.code == 2
+    assert "usage: hosm" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", cli.EXAMPLES)
+def test_help_has_an_example_that_can_be_parsed(run, capsys, name):
+    with pytest.raises(SystemExit) as caught:
+        run(name, "--help")
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    lines = [line for line in text.splitlines() if line.startswith("  hosm ")]
+    assert lines
+    for line in lines:
+        assert cli.parser().parse_args(shlex.split(line, comments=True)[1:]).command == name
+
+
+def test_an_interrupted_command_ends_in_one_line(run, monkeypatch, models):
+    def interrupted(options, report):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "info", interrupted)
+    assert run("info", models["table"]) == (1, "", "hosm info: error: KeyboardInterrupt\n")
+
+
+def test_help_takes_no_torch():
+    code = """
+import sys
+from hosm.cli import main
+try:
+    main(["fit", "--help"])
+except SystemExit as end:
+    assert end.code == 0
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

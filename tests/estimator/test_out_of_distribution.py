@@ -1,0 +1,69 @@
+"""Features of scores against exact ones, and tails that are uniform under the law itself."""
+
+import numpy as np
+import pytest
+
+import hosm
+from hosm.estimator import novelty, score_features
+
+RNG = np.random.default_rng(0)
+MIXING = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.5, 20.0]])
+X, HELD, NEW = (RNG.normal(size=(n, 3)) @ MIXING.T for n in (2000, 500, 500))
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    return hosm.ScoreEstimator(0.2, max_steps=400, random_state=0).fit(X)
+
+
+def test_features_are_those_of_the_standardised_law(gaussian):
+    scale = gaussian.scaling_.scale.numpy()
+    precision = np.linalg.inv(np.cov((X / scale).T) + 0.04 * np.eye(3))
+    score = -(NEW - X.mean(0)) / scale @ precision
+    found = score_features(gaussian, NEW)
+    exact = np.sqrt((score**2).mean(1))
+    assert np.abs(found["length"] - exact).mean() < 0.1 * exact.mean()
+    np.testing.assert_allclose(found["trace"].mean(), -np.trace(precision) / 3, rtol=0.05)
+    size = np.linalg.norm(precision) / np.sqrt(3)
+    np.testing.assert_allclose(found["curvature"].mean(), size, rtol=0.05)
+    np.testing.assert_allclose(found["implicit"], found["length"] ** 2 / 2 + found["trace"])
+
+
+def test_tails_are_uniform_under_the_law_and_small_far_from_it(gaussian):
+    for order in (1, 2):
+        tail = novelty(gaussian, NEW, HELD, order=order).tail
+        for level in (0.05, 0.2, 0.5):
+            error = np.sqrt(level * (1 - level) * (1 / 500 + 1 / 500))
+            assert abs((tail <= level).mean() - level) < 4 * error
+    far = novelty(gaussian, NEW + 8 * X.std(0), HELD)
+    assert (far.tail == 1 / 501).mean() > 0.95
+    assert far.deviation.min() > 0
+    seen = novelty(gaussian, NEW)  # against the training points
+    assert (seen.tail <= 0.05).mean() < 0.1
+
+
+def test_second_order_tells_points_that_the_length_of_the_score_does_not():
+    # between two modes the score is 0, as it is at their centres; the curvature has another sign
+    two = np.repeat([[-1.0], [1.0]], 1000, 0) + 0.2 * RNG.normal(size=(2000, 1))
+    estimator = hosm.ScoreEstimator(0.15, max_steps=600, random_state=0).fit(two)
+    middle = np.linspace(-0.03, 0.03, 7)[:, None]
+    first, second = (novelty(estimator, middle, order=order).tail.max() for order in (1, 2))
+    assert second < 0.01 < first
+
+
+def test_chunks_change_nothing(gaussian, monkeypatch):
+    whole = novelty(gaussian, NEW[:30], HELD)
+    monkeypatch.setattr("hosm.estimator.out_of_distribution.ROWS", 7)
+    parts = novelty(gaussian, NEW[:30], HELD)
+    np.testing.assert_allclose(parts.deviation, whole.deviation, rtol=1e-4)
+
+
+def test_bad_input_is_named(gaussian):
+    with pytest.raises(ValueError, match="order is 3; legal are 1, 2"):
+        novelty(gaussian, NEW, order=3)
+    with pytest.raises(ValueError, match="there are 3 reference points; legal are 4 or more"):
+        novelty(gaussian, NEW, HELD[:3])
+    with pytest.raises(ValueError, match="X has 2 features"):
+        novelty(gaussian, NEW[:, :2])
+    with pytest.raises(ValueError, match="not fitted"):
+        novelty(hosm.ScoreEstimator(), NEW)

@@ -1,0 +1,394 @@
+"""The front door: exact laws, the chain rule, scikit-learn's conventions, files."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
+
+import hosm
+from hosm.distributions import GaussianMixture
+from hosm.estimator import answers as fitted
+from hosm.estimator import archive as stored
+from hosm.estimator import gaussian_start, implicit_loss
+from hosm.estimator.conventions import NotFittedError
+from hosm.networks import MLP
+
+MEAN = np.array([5.0, -3.0, 0.1])
+SCALES = np.array([0.01, 10.0, 1.0])
+CORRELATION = np.array([[1.0, 0.3, 0.6], [0.3, 1.0, -0.4], [0.6, -0.4, 1.0]])
+COVARIANCE = CORRELATION * np.outer(SCALES, SCALES)
+X = np.random.default_rng(0).multivariate_normal(MEAN, COVARIANCE, 2000)
+NOISE = 0.2 * SCALES
+TEST = np.random.default_rng(1).multivariate_normal(MEAN, COVARIANCE + np.diag(NOISE**2), 200)
+QUICK = {"max_steps": 4, "random_state": 0}
+SKIPPED = {"check_array_api_input"}  # runs where SCIPY_ARRAY_API is set, for array API estimators
+
+
+def smoothed_precision():
+    return np.linalg.inv(COVARIANCE + np.diag(NOISE**2))
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """An estimator of a Gaussian whose coordinates differ in scale by a thousand."""
+    return hosm.ScoreEstimator(0.2, max_steps=600, random_state=0).fit(X)
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """An estimator that has hardly learned."""
+    return hosm.ScoreEstimator(**QUICK).fit(X)
+
+
+def relative(matrix):
+    """Entries of Hessians in units of standard deviations, where all are of one size."""
+    return matrix * np.outer(SCALES, SCALES)
+
+
+def test_scores_and_hessians_are_those_of_the_smoothed_gaussian_in_the_datas_units(gaussian):
+    np.testing.assert_allclose(gaussian.noise_std_, NOISE, rtol=0.05)
+    truth = -smoothed_precision()
+    error = (gaussian.score_function(TEST) - (TEST - MEAN) @ truth) * SCALES
+    assert np.sqrt((error**2).mean()) < 0.15  # of 1.1, the score's own size
+    dense = gaussian.hessian(TEST, dense=True)
+    assert dense.shape == (200, 3, 3)
+    size = np.linalg.norm(relative(truth))
+    assert np.sqrt((relative(dense - truth) ** 2).sum((1, 2)).mean()) < 0.1 * size
+    np.testing.assert_allclose(gaussian.hessian_diag(TEST), dense.diagonal(0, 1, 2), rtol=1e-9)
+    for j in range(3):
+        np.testing.assert_allclose(gaussian.hessian_column(TEST, j), dense[:, :, j], rtol=1e-6)
+    operator = gaussian.hessian(TEST)
+    np.testing.assert_allclose(operator.to_dense().numpy(), dense, rtol=1e-9)
+
+
+def test_another_unit_of_each_coordinate_is_the_chain_rule_and_nothing_else(quick):
+    factors = np.array([1e3, 1e-2, 7.0])
+    other = hosm.ScoreEstimator(**QUICK).fit(factors * X - 5)
+    moved = factors * X[:50] - 5
+    pairs = [
+        (other.score_function(moved) * factors, quick.score_function(X[:50])),
+        (other.hessian_diag(moved) * factors**2, quick.hessian_diag(X[:50])),
+        (other.posterior(moved).mean + 5, quick.posterior(X[:50]).mean * factors),
+        (other.posterior(moved).variance, quick.posterior(X[:50]).variance * factors**2),
+        (other.noise_std_, quick.noise_std_ * factors),
+        (other.sample(20, 0, steps=3) + 5, quick.sample(20, 0, steps=3) * factors),
+    ]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4 * np.abs(theirs).max())
+    assert other.score(factors * X - 5) == pytest.approx(quick.score(X), rel=1e-4)
+
+
+def test_without_standardisation_the_noise_is_one_number_in_the_datas_units():
+    rng = np.random.default_rng(0)
+    points = rng.multivariate_normal([40.0, 0.0], [[900.0, 0.0], [0.0, 100.0]], 2000)
+    options = {"max_steps": 300, "random_state": 0}
+    estimator = hosm.ScoreEstimator(5.0, standardise=False, **options).fit(points)
+    assert estimator.sigma_ == 5.0
+    np.testing.assert_allclose(estimator.noise_std_, 5.0)
+    truth = -1 / (np.array([900.0, 100.0]) + 25)
+    np.testing.assert_allclose(estimator.hessian_diag(points[:200]).mean(0), truth, rtol=0.15)
+
+
+def test_posterior_is_that_of_the_gaussian(gaussian):
+    law = gaussian.posterior(TEST)
+    gain = COVARIANCE @ smoothed_precision()
+    truth = COVARIANCE - gain @ COVARIANCE
+    error = law.mean - (MEAN + (TEST - MEAN) @ gain.T)
+    assert np.all(np.sqrt((error**2).mean(0)) < 0.15 * NOISE)
+    np.testing.assert_allclose(law.variance.mean(0), np.diag(truth), rtol=0.05)
+    draws = law.sample(4000, random_state=0)
+    assert draws.shape == (4000, 200, 3)
+    spread = np.sqrt(law.variance / 4000)
+    assert np.abs((draws.mean(0) - law.mean) / spread).max() < 4.5  # of 600 normal numbers
+    values, directions = law.directions(2)
+    assert values.shape == (200, 2) and directions.shape == (200, 3, 2)
+    leading = np.linalg.eigvalsh(truth)[::-1][0]
+    np.testing.assert_allclose(values[:, 0].mean(), leading, rtol=0.05)
+    low, high = law.interval(0.9)
+    assert np.all(low < law.mean) and np.all(law.mean < high)
+    assert np.all(law.clipped_share == 0)
+
+
+@pytest.mark.parametrize("law", ["noisy", "clean"])
+def test_draws_have_the_stated_law_wherever_chains_start(gaussian, monkeypatch, law):
+    monkeypatch.setattr(gaussian, "starts_", gaussian.starts_[:1])
+    options = {"random_state": 0, "law": law, "steps": 400}  # of 2 / eps = 50 a relaxation time
+    draws = gaussian.sample(1000, **options)
+    noise = NOISE**2 if law == "noisy" else 0
+    expected = np.cov(X.T) + np.diag(noise * np.ones(3))
+    allowed = 4 * np.sqrt(2 / 1000) + 0.03  # 4 standard errors, and the bias that is stated
+    np.testing.assert_allclose(draws.var(0), np.diag(expected), rtol=allowed)
+    np.testing.assert_allclose(np.corrcoef(draws.T), CORRELATION, atol=4 / np.sqrt(1000) + 0.03)
+    error = np.abs(draws.mean(0) - X.mean(0)) / np.sqrt(np.diag(expected) / 1000)
+    assert error.max() < 4.5
+    np.testing.assert_array_equal(draws[:9], gaussian.sample(1000, **options)[:9])
+
+
+def test_draws_start_as_noisy_training_points(gaussian):
+    draws = gaussian.sample(2000, random_state=0, steps=0)
+    expected = np.diag(np.cov(X.T)) + NOISE**2
+    np.testing.assert_allclose(draws.var(0), expected, rtol=4 * np.sqrt(2 / 1000))
+
+
+def test_implicit_loss_is_half_the_squared_error_up_to_a_constant():
+    means = torch.tensor([[-1.5, 0.0], [1.5, 1.0]])
+    covariances = torch.stack([0.3 * torch.eye(2), torch.diag(torch.tensor([0.2, 0.6]))])
+    law = GaussianMixture(torch.tensor([0.4, 0.6]), means, covariances)
+    x = law.sample(20_000, torch.Generator().manual_seed(0))
+    exact = implicit_loss(law.score, x)
+    for sigma in (0.2, 0.5, 1.0):
+        smooth = law.smoothed(sigma).score
+        error = (smooth(x) - law.score(x)).square().sum(1) / 2
+        gap = implicit_loss(smooth, x) - exact - error
+        assert abs(float(gap.mean())) < 4 * float(gap.std()) / len(gap) ** 0.5
+
+
+def test_implicit_loss_of_many_coordinates_is_estimated_without_bias():
+    matrix = torch.randn(100, 100, generator=torch.Generator().manual_seed(0))
+    loss = implicit_loss(lambda x: x @ matrix.mT, torch.zeros(1, 100))
+    spread = (matrix + matrix.mT).fill_diagonal_(0).square().sum().div(2).sqrt() / 8  # 64 probes
+    assert abs(float(loss - matrix.trace())) < 4 * float(spread)
+    few = implicit_loss(lambda x: x @ matrix[:50, :50].mT, torch.zeros(1, 50))
+    torch.testing.assert_close(few, matrix[:50, :50].trace().unsqueeze(0))
+
+
+def test_sigma_is_the_one_whose_score_is_best_on_held_out_points():
+    two = np.random.default_rng(0).normal(size=(600, 1)) * 0.1 + np.repeat([[-1.0], [1.0]], 300, 0)
+    found = []
+    options = {"max_steps": 150, "random_state": 0, "callback": found.append}
+    estimator = hosm.ScoreEstimator([1.0, 0.05, 0.3], **options).fit(two)
+    assert [*estimator.search_] == [1.0, 0.05, 0.3]
+    assert estimator.sigma_ == max(estimator.search_, key=estimator.search_.get) == 0.05
+    assert estimator.search_[0.05] > estimator.search_[1.0] + 1
+    assert {(each["network"], each["sigma"]) for each in found} == {
+        ("s1", 1.0), ("s1", 0.05), ("s1", 0.3), ("s2", 0.05)
+    }  # fmt: skip
+    assert {"step", "train_dsm", "validation_dsm"} <= set(found[0])
+
+
+def test_score_is_minus_the_implicit_loss_and_serves_a_grid_search(gaussian):
+    y = gaussian.scaling_.into(torch.from_numpy(TEST))
+    expected = -float(implicit_loss(gaussian.model_.score, y).double().mean())
+    assert gaussian.score(TEST) == pytest.approx(expected)
+    search = GridSearchCV(hosm.ScoreEstimator(**QUICK), {"sigma": [0.1, 3.0]}, cv=2).fit(X[:300])
+    assert search.best_params_ == {"sigma": 0.1}
+
+
+def test_scikit_learns_own_checks():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(hosm.ScoreEstimator(max_steps=1), on_fail=None, on_skip=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] != "passed"}
+    assert set(failed) <= SKIPPED, failed
+    assert len(results) > 30
+
+
+def test_parameters_are_stored_unchanged_and_cloned():
+    given = {"sigma": [0.1, 0.2], "rank": np.int64(2), "backbone": nn.Linear(3, 3)}
+    estimator = hosm.ScoreEstimator(**given, callback=print)
+    assert all(estimator.get_params()[name] is value for name, value in given.items())
+    other = clone(estimator)
+    assert other.get_params()["sigma"] == [0.1, 0.2] and other is not estimator
+    assert repr(hosm.ScoreEstimator(0.3, rank=1)) == "ScoreEstimator(sigma=0.3, rank=1)"
+    with pytest.raises(ValueError, match="'sigmas' is no parameter; legal are sigma, rank"):
+        estimator.set_params(sigmas=1)
+
+
+def test_arrays_frames_and_tensors_give_the_same_and_keep_their_float_type(quick):
+    names = ["a", "b", "c"]
+    frame = pd.DataFrame(X, columns=names)
+    by_frame = hosm.ScoreEstimator(**QUICK).fit(frame)
+    assert [*by_frame.feature_names_in_] == names and not hasattr(quick, "feature_names_in_")
+    expected = quick.hessian_diag(X[:9])
+    for points in (X[:9], X[:9].tolist(), torch.from_numpy(X[:9]), frame[:9]):
+        result = by_frame.hessian_diag(points)
+        assert isinstance(result, np.ndarray) and result.dtype == np.float64
+        np.testing.assert_array_equal(result, expected)
+    single = X[:9].astype(np.float32)
+    for points in (single, torch.from_numpy(single), torch.from_numpy(single).bfloat16()):
+        assert quick.score_function(points).dtype == np.float32
+        assert quick.hessian(points).diag.dtype == torch.float32
+        assert quick.posterior(points).variance.dtype == np.float32
+    integers = np.arange(9).reshape(3, 3)
+    assert quick.score_function(integers).dtype == np.float64
+    with pytest.raises(
+        ValueError, match=r"columns \['c', 'b', 'a'\]; legal are \['a', 'b', 'c'\]"
+    ):
+        by_frame.score_function(frame[names[::-1]])
+
+
+def test_chunks_change_nothing(quick, monkeypatch):
+    whole = quick.hessian_diag(X[:20]), quick.hessian(X[:20]).to_dense().numpy()
+    monkeypatch.setattr(fitted, "CHUNK", 100)
+    np.testing.assert_allclose(quick.hessian_diag(X[:20]), whole[0], rtol=1e-5)
+    np.testing.assert_allclose(quick.hessian(X[:20]).to_dense().numpy(), whole[1], rtol=1e-4)
+
+
+def test_a_seed_makes_fits_repeatable_and_leaves_torchs_own_state_alone(quick):
+    state = torch.get_rng_state()
+    again = hosm.ScoreEstimator(**QUICK).fit(X)
+    assert torch.equal(torch.get_rng_state(), state)
+    np.testing.assert_array_equal(again.score_function(X), quick.score_function(X))
+    other = hosm.ScoreEstimator(**{**QUICK, "random_state": 1}).fit(X)
+    assert not np.array_equal(other.score_function(X), quick.score_function(X))
+    drawn = [np.random.RandomState(3), np.random.default_rng(3), None]
+    for source in drawn:
+        assert quick.sample(2, source, steps=0).shape == (2, 3)
+
+
+def test_modules_that_are_given_are_copied_and_trained():
+    torch.manual_seed(0)
+    backbone, head = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 3)), nn.Linear(3, 6)
+    before = {name: value.clone() for name, value in backbone.state_dict().items()}
+    estimator = hosm.ScoreEstimator(rank=1, backbone=backbone, head=head, **QUICK).fit(X)
+    assert all(torch.equal(before[k], v) for k, v in backbone.state_dict().items())
+    trained = estimator.model_.trunk.module.state_dict()
+    assert not torch.equal(trained["0.weight"], before["0.weight"])
+    assert estimator.hessian(X[:4]).rank == 1
+    with pytest.raises(ValueError, match=r"returns the shape \(512, 6\); legal is \(512, 1, 3\)"):
+        hosm.ScoreEstimator(backbone=head, **QUICK).fit(X)  # 256 points and their mirror images
+
+
+def test_training_starts_at_the_gaussian_that_fits_the_data():
+    x = torch.randn(4000, 3, generator=torch.Generator().manual_seed(0)) @ torch.tensor(
+        [[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.8]]
+    )
+    network = MLP(3, 1, skip=True)
+    gaussian_start(network, x, 0.3)
+    covariance = torch.cov(x.mT) + 0.09 * torch.eye(3)
+    expected = (x.mean(0) - x[:50]) @ torch.linalg.inv(covariance)
+    torch.testing.assert_close(network(x[:50])[:, 0], expected, rtol=0.02, atol=0.02)
+
+
+def test_a_column_that_does_not_vary_is_divided_by_one():
+    points = X[:200].copy()
+    points[:, 1] = 1e6
+    estimator = hosm.ScoreEstimator(**QUICK).fit(points)
+    assert estimator.noise_std_[1] == estimator.sigma_
+    assert np.isfinite(estimator.hessian_diag(points)).all()
+
+
+BAD = {
+    "one point": ({}, X[:1], "1 sample(s) (shape=(1, 3)) while a minimum of 4"),
+    "a row": ({}, X[0], "X has shape (3,); legal is (n, D)"),
+    "NaN": ({}, np.where(X == X[7, 1], np.nan, X), "X holds NaN"),
+    "texts": ({}, X.astype(str), "legal are real numbers"),
+    "sigma of 0": ({"sigma": 0.0}, X, "got 0.0"),
+    "sigma of a word": ({"sigma": "best"}, X, "sigma is 'best'; legal are numbers above 0"),
+    "no sigma": ({"sigma": []}, X, "sigma is empty"),
+    "rank above D": ({"rank": 4}, X, "rank is 4; legal values are 0 to 3"),
+    "target": ({"target": "likelihood"}, X, "legal here are jacobian, residual, moment"),
+    "fraction": ({"validation_fraction": 1.0}, X, "validation_fraction is 1.0"),
+    "steps": ({"max_steps": 0}, X, "max_steps is 0"),
+    "rate": ({"learning_rate": -1.0}, X, "learning_rate must lie above 0"),
+    "seed": ({"random_state": -1}, X, "random_state is -1"),
+    "denoiser": ({"denoiser": abs}, X, "standardise is True; legal with a denoiser is False"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_before_any_training(name):
+    parameters, points, message = BAD[name]
+    estimator = hosm.ScoreEstimator(**{"max_steps": 10**6, "callback": pytest.fail, **parameters})
+    with pytest.raises(ValueError) as caught:
+        estimator.fit(points)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_questions_that_make_no_sense_are_refused(quick):
+    with pytest.raises(NotFittedError, match="not fitted"):
+        hosm.ScoreEstimator().hessian_diag(X)
+    with pytest.raises(ValueError, match="j is 3; legal values are 0 to 2"):
+        quick.hessian_column(X, 3)
+    with pytest.raises(ValueError, match="X has 2 features, but ScoreEstimator is expecting 3"):
+        quick.score(X[:, :2])
+    with pytest.raises(ValueError, match="law is 'exact'; legal are noisy, clean"):
+        quick.sample(3, law="exact")
+    with pytest.raises(ValueError, match="n_samples is 0"):
+        quick.sample(0)
+
+
+def same(first, second):
+    np.testing.assert_array_equal(first.score_function(X[:50]), second.score_function(X[:50]))
+    np.testing.assert_array_equal(first.hessian_diag(X[:50]), second.hessian_diag(X[:50]))
+    np.testing.assert_array_equal(first.sample(5, 0, steps=2), second.sample(5, 0, steps=2))
+    for name in ("sigma_", "search_", "history_", "n_features_in_"):
+        assert getattr(first, name) == getattr(second, name)
+
+
+def test_a_saved_estimator_comes_back_as_it_was(quick, tmp_path):
+    quick.save(tmp_path / "a")
+    back = hosm.ScoreEstimator.load(tmp_path / "a")
+    same(quick, back)
+    assert back.get_params() == quick.get_params()
+    frame = pd.DataFrame(X[:50], columns=["a", "b", "c"])
+    options = {"sigma": np.array([0.1, 0.2]), "max_steps": np.int64(2), "rank": 0}
+    rng = np.random.default_rng(0)
+    other = hosm.ScoreEstimator(**options, random_state=rng)
+    other.fit(frame).save(str(tmp_path / "a"))  # replaces what stands there
+    back = hosm.ScoreEstimator.load(str(tmp_path / "a"))
+    same(other, back)
+    assert [*back.feature_names_in_] == ["a", "b", "c"] and back.sigma == [0.1, 0.2]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_modules_are_asked_for_on_loading(tmp_path):
+    backbone, head = nn.Linear(3, 3), nn.Linear(3, 6)
+    estimator = hosm.ScoreEstimator(rank=1, backbone=backbone, head=head, **QUICK).fit(X[:100])
+    estimator.save(tmp_path / "a")
+    same(estimator, hosm.ScoreEstimator.load(tmp_path / "a", backbone=backbone, head=head))
+    for parts in ({}, {"backbone": backbone}, {"backbone": backbone, "heads": head}):
+        with pytest.raises(ValueError, match=r"to be loaded with \['backbone', 'head'\]"):
+            hosm.ScoreEstimator.load(tmp_path / "a", **parts)
+    with pytest.raises(ValueError, match="does not fit the modules"):
+        hosm.ScoreEstimator.load(tmp_path / "a", backbone=nn.Linear(3, 4), head=head)
+
+
+def test_a_file_is_whole_or_not_there(quick, tmp_path, monkeypatch):
+    quick.save(tmp_path / "a")
+    whole = (tmp_path / "a").read_bytes()
+    monkeypatch.setattr(stored.os, "fsync", lambda number: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        quick.save(tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    for damaged in (whole[:-1], whole[:40], b""):
+        (tmp_path / "b").write_bytes(damaged)
+        with pytest.raises(ValueError, match="b is damaged or no safetensors file"):
+            hosm.ScoreEstimator.load(tmp_path / "b")
+    with pytest.raises(FileNotFoundError):
+        hosm.ScoreEstimator.load(tmp_path / "c")
+
+
+def test_a_file_holds_json_and_tensors_alone(quick, tmp_path):
+    quick.save(tmp_path / "a")
+    data = (tmp_path / "a").read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    card = json.loads(header["__metadata__"]["hosm"])
+    assert card["parameters"]["max_steps"] == 4 and card["given"] == []
+    assert b"pickle" not in data
+
+
+def test_neither_scikit_learn_nor_pandas_is_needed_and_torch_only_when_asked_for(monkeypatch):
+    code = """
+import sys
+sys.modules["sklearn"] = sys.modules["pandas"] = sys.modules["scipy"] = None
+import hosm
+assert "torch" not in sys.modules
+hosm.ScoreEstimator().set_params(rank=1)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    for name in ("sklearn", "sklearn.utils", "pandas", "scipy"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it raises
+    estimator = hosm.ScoreEstimator(**QUICK).fit(X[:40])
+    assert estimator.hessian_diag(X[:40]).shape == (40, 3)
+    assert estimator.posterior(X[:2]).sample(3).shape == (3, 2, 3)

@@ -1,0 +1,191 @@
+"""A trial of table 1: every estimate once, one s1 for all heads, and no work done twice."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from hosm.experiment.accuracy.study.errors import autodiff_error, s2_error
+from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, run_trial, task_of
+from hosm.experiment.cluster.tune import run_sweep
+from hosm.experiment.data import datasets
+from hosm.experiment.settings import ClusterParams, SettingsError, SweepParams
+from hosm.experiment.train.tasks import train_here
+
+ERRORS = ("s1_error", "autodiff_error", "s2_error", "validation_dsm", "validation_second")
+
+
+def sweep(**changes):
+    backbone = {"kind": "mlp", "width": 16, "shared": False}
+    model = {"backbone": backbone, "learning_rate": 1e-2, "batch_size": 32, "average_width": 0.1}
+    model |= {
+        "max_steps": 20,
+        "validate_every": 10,
+        "jacobian": {"max_steps": 10},
+        "dsm": {},
+        "joint": {},
+    }
+    base = {
+        "datasets": ("gaussian2",),
+        "sigmas": (0.1,),
+        "ranks": (1, 2),
+        "targets": ("jacobian", "moment"),
+        "joint": ("moment",),
+        "regimes": ("streaming",),
+        "seeds": (0,),
+        "workers_per_trial": 1,
+        "cpus_per_worker": 1,
+        "max_concurrent": 0,
+        "test_points": 50,
+        "models": {"gaussian2": model},
+    }
+    return SweepParams(**{**base, **changes})
+
+
+def inputs(**changes):
+    sizes = {"train_points": 200, "validation_points": 50, "test_points": 60}
+    data = datasets.prepare("gaussian2", seed=0, **sizes)
+    arrays = {split: getattr(data, split) for split in ("train", "validation", "test")}
+    cluster = ClusterParams(
+        workers=1,
+        use_gpu=False,
+        backend="auto",
+        cpus_per_worker=1,
+        local_cpus=2,
+        object_store_mb=100,
+        max_failures=0,
+        checkpoint_every=0,
+        checkpoints_kept=2,
+    )
+    every = {"gaussian2": {**arrays, "std": data.card["std"]}}
+    return SweepInputs(every, sweep(**changes), cluster, "/nowhere")
+
+
+def train(task, report, state):
+    return train_here(task, report=report, state=state)
+
+
+def timeless(rows):
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_every_estimate_of_the_grid_comes_from_one_trial():
+    given = inputs()
+    grid = given.sweep.grid()
+    assert [(c["target"], c["rank"]) for c in grid] == [
+        ("dsm-vr", 0),
+        ("dsm", 0),
+        ("joint-moment", 1),
+        ("joint-moment", 2),
+    ]
+    for cell in grid:
+        rows, curves = run_trial(given, cell, train)
+        expected = given.sweep.estimates(cell)
+        assert [{key: row[key] for key in cell} for row in rows] == expected
+        assert {(p["target"], p["rank"]) for p in curves} == {
+            (row["target"], row["rank"]) for row in rows
+        }
+        for row in rows:
+            assert np.isfinite([row[name] for name in ERRORS if name in row]).all()
+            assert ("s2_error" in row) != (row["target"] in ("dsm", "dsm-vr"))
+
+
+def test_heads_share_one_score_and_count_its_time():
+    rows, curves = run_trial(inputs(), inputs().sweep.grid()[0], train)
+    first = rows[0]
+    for row in rows[1:]:
+        assert row["autodiff_error"] == first["autodiff_error"]
+        assert row["seconds"] > first["seconds"]
+        of_row = [p for p in curves if (p["target"], p["rank"]) == (row["target"], row["rank"])]
+        assert first["seconds"] < of_row[0]["seconds"] <= of_row[-1]["seconds"] == row["seconds"]
+        assert [p["step"] for p in of_row][-1] == row["steps"]
+
+
+def test_errors_are_those_of_the_trained_models():
+    """With no more test points than a curve takes, its end is the row's error."""
+    rows, curves = run_trial(inputs(), inputs().sweep.grid()[0], train)
+    for row in rows:
+        end = [p for p in curves if (p["target"], p["rank"]) == (row["target"], row["rank"])][-1]
+        assert end["error"] == pytest.approx(row.get("s2_error", row["autodiff_error"]))
+
+
+@pytest.mark.parametrize("every", [7, 10])
+@pytest.mark.parametrize("place", [0, 1, 2, 4, 6])
+def test_an_interrupted_trial_ends_like_one_that_was_not(place, every):
+    """Whether it was at a validation or between two, every 7th step."""
+    given, trained = inputs(), []
+
+    def train(task, report, state):
+        due = lambda step: step % every == 0  # noqa: E731
+        return train_here(task, report=report, due=due, state=state)
+
+    cell = given.sweep.grid()[0]
+    states = []
+    whole = run_trial(given, cell, train, lambda state: states.append(copy.deepcopy(state)))
+    finished = set(states[place]["done"])
+
+    def watched(task, report, state):
+        trained.append(task.spec.target)
+        return train(task, report, state)
+
+    again = run_trial(given, cell, watched, state=states[place])
+    for one, other in zip(whole, again, strict=True):
+        assert timeless(one) == timeless(other)
+    assert not set(trained) & finished
+
+
+def test_a_fit_that_diverges_leaves_the_others_and_is_not_tried_again():
+    wild = {"learning_rate": 1e30}
+    model = inputs().sweep.models["gaussian2"]
+    given = inputs(models={"gaussian2": {**model, "moment": wild}})
+    cell, states, trained = given.sweep.grid()[0], [], []
+    whole, plain = run_trial(given, cell, train, states.append), run_trial(inputs(), cell, train)
+    rows, curves = whole
+    lost = [row for row in rows if DIVERGED in row]
+    assert [(row["target"], row["rank"]) for row in lost] == [("moment", 1), ("moment", 2)]
+    assert all("diverged at step 10" in row[DIVERGED] and "s2_error" not in row for row in lost)
+    assert [{key: row[key] for key in cell} for row in rows] == given.sweep.estimates(cell)
+    kept = [row for row in plain[0] if row["target"] != "moment"]
+    assert timeless([row for row in rows if DIVERGED not in row]) == timeless(kept)
+    assert {point["target"] for point in curves} == {"dsm-vr", "jacobian"}
+    again = run_trial(given, cell, lambda task, *_: trained.append(task), state=states[-1])
+    assert timeless(again[0]) == timeless(rows) and not trained
+
+
+def test_heads_of_an_s1_that_diverges_are_lost_with_it():
+    model = inputs().sweep.models["gaussian2"]
+    given = inputs(models={"gaussian2": {**model, "first": {"learning_rate": 1e30}}})
+    rows, curves = run_trial(given, given.sweep.grid()[0], train)
+    assert [row[DIVERGED] == "its s1 diverged" for row in rows] == [False] + 4 * [True]
+    assert not curves
+
+
+def test_heads_as_wide_as_the_score_begin_as_its_hidden_layers():
+    given = inputs()
+    cell = given.sweep.grid()[0]
+    first = train_here(task_of(given, cell, {})).weights
+    arrays = {name: value.numpy() for name, value in first.items()}
+    heads = task_of(given, {**cell, "target": "jacobian"}, arrays).build()
+    layers = ("0.weight", "0.bias", "2.weight", "2.bias")
+    for model, name in itertools.product(heads.values(), layers):
+        assert torch.equal(model.second.layers.state_dict()[name], first[f"trunk.layers.{name}"])
+    assert len({id(model.trunk) for model in heads.values()}) == 1
+
+
+def test_a_model_without_a_second_order_has_no_second_order_error():
+    given = inputs()
+    model = task_of(given, given.sweep.grid()[0], {}).build()
+    test = given.arrays["gaussian2"]["test"]
+    assert autodiff_error(model, "gaussian2", test, False) > 0
+    with pytest.raises(ValueError, match="of first order"):
+        s2_error(model, "gaussian2", test, False)
+
+
+@pytest.mark.parametrize("joint", [("moment",), ()])
+def test_a_rank_that_the_data_cannot_have_is_named_before_anything_runs(joint):
+    """Of heads too, which are trained only once their s1 is learned."""
+    given = inputs(ranks=(1, 3), joint=joint)
+    with pytest.raises(SettingsError, match=r"rank = 3; legal for these data: 0\.\.2"):
+        run_sweep(given, "never", lambda *each: pytest.fail("a trial ran"))

@@ -1,0 +1,254 @@
+"""What the report says of the samplers: comparisons, table 3, verdicts, charts and pictures."""
+
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+from hosm.experiment.mixing import figures as sampling_figures
+from hosm.experiment.mixing import pictures as sampling_pictures
+from hosm.experiment.mixing.claims import sampling_claims
+from hosm.experiment.mixing.results import comparisons, load_sampling
+from hosm.experiment.mixing.tables import comparison_table, mixing_table, peer_table, why
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import style
+from hosm.experiment.shared.files import read_arrays, read_frame
+from tests.experiment.report.report_inputs import write_inputs
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return write_inputs(tmp_path_factory.mktemp("sampling"))
+
+
+@pytest.fixture(scope="module")
+def found(root):
+    return load_sampling(root / "data" / "results")
+
+
+def changed(found, **columns):
+    """The results with some columns of the tuned rows of ring6 with exact scores replaced."""
+    final = found.final.copy()
+    for method, values in columns.items():
+        here = (final["target"] == "ring6") & (final["scores"] == "exact")
+        here &= (final["method"] == method.replace("_", " ")) & (final["setting"] == "tuned")
+        for name, value in values.items():
+            final.loc[here, name] = value
+    return type(found)(**{**vars(found), "final": final})
+
+
+def of_ring6(found):
+    return next(each for each in comparisons(found) if (each.target, each.scores) == RING6)
+
+
+RING6 = ("ring6", "exact")
+
+
+def test_the_best_guard_is_the_fastest_within_the_bounds(found):
+    each = of_ring6(found)
+    assert each.ozaki["method"] == "ozaki floor" and each.per_iteration == pytest.approx(3.0)
+    assert each.ratio == pytest.approx(2.0)  # three times the samples at 1.5 times the time
+    assert each.error == pytest.approx(2.0 * math.hypot(0.1, 0.1))
+    assert each.adjusted["method"] == "mala" and each.peer["method"] == "NUTS"
+    beyond = of_ring6(changed(found, ozaki_floor={"within_bound": False}))
+    assert beyond.ozaki["method"] == "ozaki none"
+    learned = [each for each in comparisons(found) if each.scores == "learned"]
+    assert all(each.adjusted is None and each.peer is None for each in learned)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({}, "3.00× the samples an iteration, which takes 1.50× as long"),
+        ({"langevin": {"within_bound": False}}, "Langevin did not end within the bounds"),
+        (
+            {"langevin": {"r_hat": 1.7}, "ozaki_floor": {"r_hat": 1.6}},
+            "neither crosses between the modes (R-hat 1.70 and 1.60)",
+        ),
+        (
+            {name: {"within_bound": False} for name in ("ozaki_floor", "ozaki_none", "ozaki_abs")},
+            "no guard of Ozaki ended within the bounds",
+        ),
+    ],
+)
+def test_a_comparison_says_why(found, columns, words):
+    assert why(of_ring6(changed(found, **columns))) == words
+
+
+def test_the_comparison_is_a_table_with_a_line_for_each_target_and_scores(found):
+    table = comparison_table(found)
+    assert len(table) == 4
+    row = table[(table["Target"] == "ring6") & (table["Scores"] == "exact")].iloc[0]
+    assert row["Ozaki / Langevin"] == "2.00 ± 0.28" and row["Best Ozaki"] == "Ozaki, floor"
+    assert row["Langevin: ε, ESS / s"] == "0.4: 364" and row["Best peer, ESS / s"] == "NUTS: 818"
+    none = {name: {"within_bound": False} for name in ("ozaki_floor", "ozaki_none", "ozaki_abs")}
+    table = comparison_table(changed(found, **none))
+    assert "–" in set(table["Best Ozaki"]) and "–" in set(table["Ozaki / Langevin"])
+
+
+def test_table3_marks_the_fastest_within_the_bounds_and_says_what_diverged(found):
+    table = mixing_table(found.final)
+    there = table[(table["Target"] == "ring6") & (table["Scores"] == "exact")]
+    marked = there[there["ESS bulk / s"].map(cells.is_bold)]
+    assert list(marked["Method"]) == ["Ozaki, floor"] and list(marked["Step"]) == ["tuned"]
+    paper = there[there["Step"] == "paper's step"].set_index("Method")
+    assert paper.loc["Ozaki, as printed", "Distance"] == "diverged"
+    assert paper.loc["Ozaki, as printed", "ESS nice per chain, paper"] == "28.89"
+    assert paper.loc["Langevin", "Within both?"] == "no"
+    assert set(there[there["Step"] == "tuned"]["ESS nice per chain, paper"]) == {"–"}
+    accepted = there[there["Step"] == "tuned"].set_index("Method")["Accepted"]
+    assert accepted["Langevin, adjusted"] == "0.60" and accepted["Langevin"] == "–"
+    nothing = mixing_table(found.final.assign(tuning_within_bound=False, within_bound=False))
+    assert "tuned, none within the bounds" in set(nothing["Step"])
+    assert not nothing["ESS bulk / s"].map(cells.is_bold).any()
+    assert len(peer_table(found.peers)) == 4
+
+
+def verdict_of(found, where, statement):
+    claims = [each for each in sampling_claims(found) if each.where.startswith(where)]
+    (claim,) = [each for each in claims if statement in each.statement]
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({}, "holds"),
+        ({"ozaki_floor": {"ess_bulk_per_second": 410.0}}, "undecided"),  # within two errors
+        (
+            {
+                name: {"ess_bulk_per_second": 90.0}
+                for name in ("ozaki_floor", "ozaki_none", "ozaki_abs")
+            },
+            "does not hold",
+        ),
+        ({"langevin": {"within_bound": False}}, "undecided"),
+    ],
+)
+def test_ozaki_is_judged_by_two_standard_errors(found, columns, expected):
+    claim = verdict_of(changed(found, **columns), "ring6, exact", "effective samples per second")
+    assert claim.verdict == expected and claim.paper
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(1.1e-4, "holds"), (1.2e-4, "does not hold"), (math.nan, None)]
+)
+def test_the_cost_of_a_compiled_iteration_is_judged_where_there_is_one(found, seconds, expected):
+    here = changed(found, ozaki_floor={"seconds_compiled": seconds, "seconds_eager": 3e-4})
+    if expected is None:
+        nowhere = found.final.assign(seconds_compiled=math.nan)
+        without = type(found)(**{**vars(found), "final": nowhere})
+        assert not [each for each in sampling_claims(without) if "compiled" in each.statement]
+        return
+    claim = verdict_of(here, "ring6, exact", "compiled, an iteration of Ozaki costs")
+    assert claim.verdict == expected
+    assert claim.evidence == f"{cells.ratio(seconds / 1e-4)}, as they run 1.50×"
+
+
+def test_the_papers_steps_are_judged_as_printed_and_guarded(found):
+    printed = verdict_of(found, "ring6, exact", "Ozaki, as printed, has the higher")
+    assert printed.verdict == "does not hold" and "diverged" in printed.evidence
+    guarded = verdict_of(found, "ring6, exact", "Ozaki, floor, has the higher")
+    assert guarded.verdict == "holds" and "Langevin 21.7 (ε = 0.5, beyond" in guarded.evidence
+    within = verdict_of(found, "ring6, exact", "within the bounds on bias")
+    assert within.verdict == "does not hold" and within.evidence.count("beyond") == 2
+
+
+def test_the_clock_explains_the_gain_at_equal_steps(found):
+    where = "two-modes, learned scores"
+    assert verdict_of(found, where, "as printed (twice the clock)").verdict == "holds"
+    same = verdict_of(found, where, "on one clock")
+    assert same.verdict == "does not hold" and "ε = .01" in same.evidence
+
+
+def test_the_order_of_the_bias_is_judged(found):
+    linear = verdict_of(found, "ring6", "of first order")
+    assert linear.verdict == "holds" and linear.evidence.startswith("slope 1.00")
+    bent = found.bias.assign(bias=found.bias["bias"] * found.bias["relative"])
+    other = type(found)(**{**vars(found), "bias": bent})
+    assert verdict_of(other, "ring6", "of first order").verdict == "does not hold"
+    off = found.bias.assign(bias=found.bias["bias"] + 0.03)
+    other = type(found)(**{**vars(found), "bias": off})
+    assert verdict_of(other, "ring6", "adjusted chains").verdict == "does not hold"
+
+
+def words(figure):
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def test_tuning_draws_the_bounds_and_no_diverged_chains(found):
+    figure = sampling_figures.tuning_figure(found.tuning, 0.1)
+    assert "distance beyond 0.1" in words(figure)
+    assert "ring6\nmost within: Langevin, exact, ε = 1" in words(figure)
+    assert max(max(line.get_xdata()) for line in figure.axes[1].lines) < 0.2
+    hollow = [line for line in figure.axes[1].lines if line.get_markerfacecolor() == "white"]
+    assert len(hollow) == 6  # the largest step of each sampler and kind of scores
+
+
+def test_tuning_survives_chains_that_all_diverged(found, tmp_path):
+    diverged = found.tuning.assign(ess_bulk=math.nan, kolmogorov=1.0, within_bound=False)
+    figure = sampling_figures.tuning_figure(diverged, 0.1)
+    style.save_figure(figure, tmp_path / "empty.png")
+    assert "ring6\nno step size within the bounds" in words(figure)
+
+
+def test_curves_are_against_seconds_and_name_the_nearest(found):
+    curves = found.curves.copy()
+    nearer = (curves["method"] == "ozaki floor") & (curves["scores"] == "exact")
+    curves.loc[nearer, "kolmogorov"] /= 4
+    figure = sampling_figures.curves_figure(type(found)(**{**vars(found), "curves": curves}), 0.1)
+    assert "ring6\nnearest: Ozaki, floor, exact (0.016)" in words(figure)
+    ends = {max(line.get_xdata()) for line in figure.axes[1].lines if len(line.get_xdata()) > 2}
+    assert ends == {0.1, 0.15, 0.2}  # 1,000 iterations
+
+
+def test_the_approach_states_distances_halfway(found):
+    figure = sampling_figures.approach_figure(found.approach)
+    left, right = (ax.get_title("left") for ax in figure.axes)
+    assert left.startswith("equal ε = 0.01, at 50:\nLangevin 0.1") and "Ozaki 0.08" in left
+    langevin, ozaki = (right.split(name)[1].split(",")[0] for name in ("Langevin ", "Ozaki "))
+    assert float(langevin) == pytest.approx(float(ozaki), abs=0.02)  # the same at equal time
+
+
+def test_the_bias_has_bars_and_a_line_in_proportion(found):
+    figure = sampling_figures.bias_figure(found.bias)
+    assert "ring6\nLangevin: 0.030 to 0.24 nats" in words(figure)
+    assert "in proportion to ε" in words(figure)
+
+
+def test_pictures_have_a_panel_for_each_run_on_the_axes_of_exact_draws(found):
+    figure = sampling_pictures.snapshots_figure(found)
+    assert "70% diverged" in words(figure) and "Langevin\nε = 0.5, 30,000 it." in words(figure)
+    assert len({ax.get_xlim() for ax in figure.axes[:3]}) == 1
+    figure = sampling_pictures.equal_steps_figure(found.draws)
+    assert len(figure.axes) == 9 and "100 iterations" in words(figure)
+    figure = sampling_pictures.single_chains_figure(found.draws)
+    assert "200 of 200 in the frame" in words(figure) and "Ozaki, as printed\nε = 6" in words(
+        figure
+    )
+
+
+def test_a_chain_that_diverged_at_once_leaves_an_empty_panel(found, tmp_path):
+    empty = {**found.draws, "ring6|ozaki none|5|single": found.draws["ring6|exact draws||"][:0]}
+    figure = sampling_pictures.single_chains_figure(empty)
+    style.save_figure(figure, tmp_path / "empty.png")
+    assert "0 of 0 in the frame" in words(figure)
+    far = {**found.draws, "ring6|ozaki none|5|single": np.full((50, 2), 1e9)}
+    assert "0 of 50 in the frame" in words(sampling_pictures.single_chains_figure(far))
+
+
+def test_files_are_checked_on_reading(tmp_path):
+    with pytest.raises(FileNotFoundError, match="run the stage that writes it"):
+        read_frame(tmp_path / "none.csv", "a")
+    pd.DataFrame({"a": [1]}).to_csv(tmp_path / "some.csv", index=False)
+    with pytest.raises(ValueError, match=r"some.csv lacks b, c; it has a"):
+        read_frame(tmp_path / "some.csv", "a b c")
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "none.npz")
+
+
+def test_a_kept_study_says_how_it_was_made(root):
+    kept = load_sampling(root / "reports" / "whole" / "sampling", pictured=False)
+    assert kept.card["profile"] == "paper" and not kept.draws

@@ -1,0 +1,193 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from hosm.experiment.report import claims as module
+from hosm.experiment.report.claims import claims
+from hosm.experiment.report.tables import load_results
+from hosm.experiment.uncertainty.claims import denoiser_claims
+from tests.experiment.report.report_inputs import write_inputs
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return load_results(write_inputs(tmp_path_factory.mktemp("claims")))
+
+
+def _find(judged, where, words, exact=False):
+    found = [
+        claim
+        for claim in judged
+        if (claim.where == where if exact else claim.where.startswith(where))
+        and words in claim.statement
+    ]
+    assert len(found) == 1, [claim.statement for claim in judged]
+    return found[0]
+
+
+def test_an_objective_that_loses_to_autodiff_does_not_hold(results):
+    claim = _find(claims(results), "gaussian100", "objective is more accurate than autodiff")
+    assert claim.verdict == "does not hold" and claim.paper
+    assert claim.evidence == "s2, moment, r = 30: 7.200 ± 0.031; autodiff, DSM-VR: 6.520 ± 0.050"
+
+
+def test_the_verdict_follows_the_numbers(results):
+    accuracy = results.accuracy.copy()
+    moment = (accuracy["method"] == "s2, moment") & (accuracy["dataset"] == "gaussian100")
+    accuracy.loc[moment, "mean"] = 1.9
+    judged = list(module._accuracy(accuracy))
+    assert _find(judged, "gaussian100", "objective is more accurate").verdict == "holds"
+    assert _find(judged, "gaussian100", "reaches the paper's errors").verdict == "holds"
+    accuracy.loc[moment, ["mean", "standard_error"]] = 6.5, 0.4
+    judged = list(module._accuracy(accuracy))
+    assert _find(judged, "gaussian100", "objective is more accurate").verdict == "undecided"
+    assert _find(judged, "gaussian100", "reaches the paper's errors").verdict == "does not hold"
+
+
+def test_one_seed_decides_by_the_means(results):
+    accuracy = results.accuracy.assign(standard_error=math.nan)
+    claim = _find(module._accuracy(accuracy), "logistic50", "most accurate s2")
+    assert claim.verdict == "holds"
+    assert claim.evidence == "s2, jacobian: 7.80; autodiff, DSM-VR: 8.10"
+
+
+def test_methods_no_better_than_a_constant_are_named(results):
+    claim = _find(claims(results), "logistic50", "constant Hessian")
+    assert claim.verdict == "does not hold"
+    assert claim.evidence.endswith(
+        "no better are autodiff, DSM: 19.30 ± 0.40; s2, moment: 20.20 ± 0.25"
+    )
+
+
+def test_a_constant_that_is_exact_is_no_yardstick(results):
+    judged = claims(results)
+    assert not [c for c in judged if c.where.startswith("gaussian") and "constant" in c.statement]
+
+
+def test_joint_training_is_compared_with_training_alone(results):
+    claim = _find(claims(results), "gaussian100", "is as accurate as by DSM-VR")
+    assert (claim.verdict, claim.evidence) == (
+        "does not hold",
+        "squared error of s1 0.615 against 0.525",
+    )
+
+
+def test_costs_are_judged_against_s1_alone_and_a_line(results):
+    step, growth = module._cost(results.training_cost, results.slopes)
+    assert step.verdict == growth.verdict == "holds"
+    assert step.evidence.startswith("1.40×") and "antithetic" in step.where
+    assert "1.00 and 1.00" in growth.evidence
+    dear = results.training_cost.copy()
+    dear.loc[dear["target"] == "jacobian", "seconds"] *= 2
+    steep = results.slopes.assign(late_time=1.3)
+    assert {claim.verdict for claim in module._cost(dear, steep)} == {"does not hold"}
+
+
+def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results):
+    judged = claims(results)
+    assert _find(judged, "MLP", "half of the paper's factor").verdict == "does not hold"
+    assert _find(judged, "U-Net", "half of the paper's factor").verdict == "holds"
+    assert _find(judged, "MLP", "fastest chunked").evidence.endswith("autodiff reverse, chunked")
+    slow = results.speed.copy()
+    slow.loc[slow["method"] == "autodiff forward, chunked", ["seconds", "seconds_low"]] = 1e-4
+    claim = _find(module._speed(slow), "MLP", "fastest chunked")
+    assert claim.verdict == "does not hold"
+    assert claim.evidence.endswith("autodiff forward, chunked")
+
+
+def _denoiser_claims(results, **changed):
+    found = replace(results.denoisers["mnist5k"], **changed)
+    return list(denoiser_claims(replace(results, denoisers={"mnist5k": found})))
+
+
+def _changed(frame, of, **values):
+    """The frame with other values where `of`, a query, holds."""
+    out = frame.copy()
+    for column, value in values.items():
+        out.loc[out.eval(of), column] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    ("of", "values", "words"),
+    [
+        ("model == 'range'", {"correlation": 0.7}, "correlate by 0.8"),
+        ("sigma == 0.3", {"nll_low_rank": -1500.0}, "than under its diagonal"),
+        ("sigma == 0.3", {"nll_diagonal": -700.0}, "than under its diagonal"),
+        ("sigma == 0.5", {"edge_variance": 0.001}, "next to edges"),
+        ("model == 'one scale'", {"nll_low_rank": -1700.0}, "loses 2% of likelihood"),
+        ("sigma == 0.5", {"least_variance": -1e-6}, "no variance is negative"),
+    ],
+)
+def test_a_denoiser_is_judged_by_its_numbers_at_every_scale(results, of, values, words):
+    numbers = results.denoisers["mnist5k"].numbers
+    where = "denoiser, mnist5k"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    judged = _denoiser_claims(results, numbers=_changed(numbers, of, **values))
+    assert _find(judged, where, words).verdict == "does not hold"
+
+
+def test_a_denoiser_trained_at_length_is_judged_apart(results):
+    judged = list(denoiser_claims(results))
+    words = "than under its diagonal"
+    assert "-1,605" in _find(judged, "denoiser, mnist5k", words, exact=True).evidence
+    assert "-2,005" in _find(judged, "denoiser, mnist5k, trained at length", words).evidence
+
+
+def test_one_bin_of_one_scale_decides_over_reliability(results):
+    bins = results.denoisers["mnist5k"].reliability
+    words, where = "in every decile", "denoiser, mnist5k"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    worse = _changed(bins, "model == 'range' and sigma == 0.5 and bin == 8", scale=2.0)
+    unsure = worse.assign(standard_error=worse["predicted"])
+    claim = _find(_denoiser_claims(results, reliability=unsure), where, words)
+    assert claim.verdict == "undecided"
+    claim = _find(_denoiser_claims(results, reliability=worse), where, words)
+    assert claim.verdict == "does not hold" and "σ = 0.5: 0.45" in claim.evidence
+    other = _changed(bins, "model == 'one scale'", scale=2.0)
+    assert _find(_denoiser_claims(results, reliability=other), where, words).verdict == "holds"
+
+
+@pytest.mark.parametrize("values", [{"share": 0.5}, {"seconds": 0.05}])
+def test_directions_must_hold_as_much_and_cost_little(results, values):
+    directions = results.denoisers["mnist5k"].directions
+    where, words = "denoiser, mnist5k", "10 directions of s2"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    judged = _denoiser_claims(results, directions=_changed(directions, "method == 's2'", **values))
+    assert _find(judged, where, words).verdict == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({"covariance_error": 0.2}, "exact posterior's"), ({"coverage_0.95": 0.88}, "as often")],
+)
+def test_posteriors_in_the_plane_are_judged(results, values, words):
+    where = "points in the plane"
+    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    planar = _changed(results.planar, "dataset == 'rings'", **values)
+    judged = list(denoiser_claims(replace(results, planar=planar)))
+    assert _find(judged, where, words).verdict == "does not hold"
+
+
+def test_figure_1_is_judged_at_both_ends_of_sigma(results):
+    near, far, same = module._reduction(results.reduction_errors)
+    assert (near.verdict, far.verdict, same.verdict) == ("holds", "does not hold", "holds")
+    assert near.where.endswith("σ = 0.001") and far.where.endswith("σ = 0.1")
+    assert "3,000 and 3,000 without, 0.02" in near.evidence and same.evidence.startswith("1.00")
+    errors = results.reduction_errors.copy()
+    none = errors["reduction"] == "none"
+    errors.loc[none, ["s1_error", "s2_error"]] = 0.03
+    near, far, _ = module._reduction(errors)
+    assert (near.verdict, far.verdict) == ("does not hold", "holds")
+    errors.loc[~none & (errors["sigma"] == 0.1), "s2_error"] = 1.0
+    assert list(module._reduction(errors))[2].verdict == "does not hold"
+
+
+def test_joint_training_is_judged_by_the_derivative_of_its_s1():
+    row = {"rank": 15, "standard_error": 0.1}
+    baseline = [{**row, "method": module.BASELINE, "mean": 6.5}]
+    for mean, verdict in ((6.6, "holds"), (9.0, "does not hold")):
+        joint = {**row, "method": "autodiff, joint moment", "mean": mean}
+        (claim,) = module._joint("here", [joint, *baseline], baseline)
+        assert claim.verdict == verdict and claim.paper

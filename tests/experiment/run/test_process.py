@@ -1,0 +1,72 @@
+"""The frame of a stage: one line for a user's error, exit statuses, interruption."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from hosm.experiment.run.process import StageError, has_ended, identity, main, silenced
+from hosm.experiment.run.stage import write_csv, write_json
+
+
+def failing(error):
+    def stage():
+        raise error
+
+    return stage
+
+
+@pytest.mark.parametrize("error", [StageError("no GPU"), ValueError("no GPU"), OSError("no GPU")])
+def test_a_users_error_is_one_line_and_status_one(error, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(failing(error))
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "error: no GPU\n"
+
+
+def test_a_programmers_error_keeps_its_traceback():
+    with pytest.raises(KeyError):
+        main(failing(KeyError("bug")))
+
+
+def test_an_interrupt_has_its_own_status():
+    with pytest.raises(SystemExit) as stop:
+        main(failing(KeyboardInterrupt()))
+    assert stop.value.code == 130
+
+
+def test_wrong_arguments_are_an_error():
+    def stage(name):
+        raise AssertionError(name)
+
+    with pytest.raises(SystemExit, match="stage takes other arguments"):
+        main(stage)
+
+
+def test_a_process_is_known_by_host_number_and_start():
+    host, number, started = identity().rsplit(" ", 2)
+    assert not has_ended(identity())
+    assert has_ended(f"{host} {number} {float(started) - 1}")  # another had the number before
+    assert not has_ended(f"elsewhere {number} {float(started) - 1}")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert has_ended(f"{host} {ended.pid} {started}")
+
+
+def test_loggers_are_silenced_and_speak_again(caplog):
+    with silenced("a", "b"):
+        logging.getLogger("a").error("unheard")
+    logging.getLogger("a").error("heard")
+    assert caplog.messages == ["heard"]
+
+
+def test_a_failed_write_leaves_the_earlier_file(tmp_path):
+    path = tmp_path / "numbers.json"
+    write_json({"a": 1}, path)
+    with pytest.raises(TypeError):
+        write_json({"a": object()}, path)
+    assert path.read_text() == '{\n  "a": 1\n}\n'
+    with pytest.raises(AttributeError):
+        write_csv(None, path)
+    assert [p.name for p in tmp_path.iterdir()] == ["numbers.json"]

@@ -1,0 +1,154 @@
+"""Settings: the file as it stands, profiles, and one clear line for each bad input."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hosm.experiment.settings import CELL, SettingsError, check_rank, load_params
+
+FILE = Path(__file__).resolve().parents[3] / "params.yaml"
+
+
+def write(tmp_path, change):
+    """Write the project's settings with one change and return the path."""
+    raw = yaml.safe_load(FILE.read_text())
+    change(raw)
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    return path
+
+
+@pytest.mark.parametrize("profile", ["smoke", "laptop", "paper"])
+def test_the_file_is_legal_under_every_profile(tmp_path, profile):
+    params = load_params(write(tmp_path, lambda raw: raw.update(profile=profile)))
+    assert params.profile == profile
+    assert params.train["mnist5k"].rank == {"smoke": 4, "laptop": 30, "paper": 50}[profile]
+
+
+@pytest.mark.parametrize("profile", ["laptop", "paper"])
+def test_grid_fills_every_cell_of_table_1_once(tmp_path, profile):
+    sweep = load_params(write(tmp_path, lambda raw: raw.update(profile=profile))).sweep
+    cells = [cell for trial in sweep.grid() for cell in sweep.estimates(trial)]
+    assert len({tuple(cell[key] for key in CELL) for cell in cells}) == len(cells)
+    per_seed = len(sweep.sigmas) * len(sweep.regimes) * len(sweep.seeds)
+    heads = {name: len(sweep.targets) * len(sweep.ranks_of(name)) for name in sweep.datasets}
+    baselines = 1 + len(sweep.joint)  # on gaussian100 alone
+    assert len(cells) == per_seed * (sum(heads.values()) + len(sweep.datasets) + baselines)
+    ranks = {name: sweep.ranks_of(name) for name in sweep.datasets}
+    assert ranks.pop("gaussian100") == (15, 20, 30) and set(ranks.values()) == {(0,)}
+
+
+def test_a_cell_takes_what_its_data_set_says_of_its_kind():
+    sweep = load_params(FILE).sweep
+    cell = {"dataset": "gaussian100", "regime": "finite", "sigma": 0.1, "rank": 15, "seed": 3}
+    jacobian = sweep.model({**cell, "target": "jacobian"})
+    joint = sweep.model({**cell, "target": "joint-moment"})
+    assert (jacobian.batch_size, joint.batch_size) == (100, 200)
+    few, many, dsm = (
+        sweep.model({**cell, "regime": regime, "target": target})
+        for regime, target in (("finite", "dsm-vr"), ("streaming", "dsm-vr"), ("finite", "dsm"))
+    )
+    assert few.weight_decay > many.weight_decay == jacobian.weight_decay == 0
+    assert dsm == few.model_copy(update={"target": "dsm"})
+    assert joint.target == "moment" and joint.regime == "finite" and joint.sigma == 0.1
+
+
+def test_a_plain_value_replaces_one_that_depends_on_the_profile(tmp_path):
+    params = load_params(
+        write(tmp_path, lambda raw: raw["sweep"].update(seeds=[7], ranks=[15, 20]))
+    )
+    assert params.sweep.seeds == (7,) and params.sweep.ranks == (15, 20)
+
+
+def test_common_settings_yield_to_what_differs(tmp_path):
+    params = load_params(FILE)
+    assert params.train["mnist5k"].regime == "finite"
+    assert params.train["ring6"].regime == "streaming"
+
+
+def setter(*keys, value):
+    def change(raw):
+        section = raw
+        for key in keys[:-1]:
+            section = section[key]
+        section[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (setter("profile", value="tablet"), "profile = 'tablet'; legal: smoke, laptop, paper"),
+        (setter("sweep", "rnks", value=[1]), "unknown key sweep.rnks; legal: .*ranks"),
+        (
+            setter("train", "ring6", "lerning_rate", value=1),
+            r"unknown key .*lerning_rate; legal: .*learning_rate",
+        ),
+        (setter("trian", value={}), "unknown key trian; legal: .*train"),
+        (  # of a regime and a data set that this profile leaves out
+            setter("sweep", "logistic80", "finite", "weight_decay", value=-1.0),
+            "sweep.logistic80.weight_decay = -1.0",
+        ),
+        (
+            setter("sweep", "logistic50", "first", "max_stepz", value=1),
+            "unknown key sweep.logistic50.max_stepz; legal: .*max_steps",
+        ),
+        (
+            setter("train", "ring6", "sigma", value=0.0),
+            r"train.ring6.sigma = 0.0: .*greater than 0",
+        ),
+        (setter("train", "ring6", "sigma", value=float("nan")), "train.ring6.sigma = nan"),
+        (setter("train", "ring6", "sigma", value=float("inf")), "train.ring6.sigma = inf"),
+        (setter("train", "ring6", "sigma", value="1e-3x"), "train.ring6.sigma = '1e-3x'"),
+        (setter("train", "ring6", "target", value="best"), "target = 'best': .*'jacobian'"),
+        (setter("sweep", "ranks", value=[0]), "rank.* = 0: .*greater than or equal to 1"),
+        (setter("sweep", "sigmas", value=[-0.1]), "sigma.* = -0.1"),
+        (setter("sweep", "datasets", value=["gausian100"]), "'gausian100'; legal: .*gaussian100"),
+        (setter("cluster", "workers", value=64), "64 workers need 128 CPUs, but local_cpus is 2"),
+        (setter("cluster", "checkpoint_every", value=-1), "cluster.checkpoint_every = -1: .*0"),
+        (setter("cluster", "checkpoints_kept", value=1), "cluster.checkpoints_kept = 1: .*2"),
+        (setter("speed", "repeats", value=0), "speed.repeats = 0"),
+        (setter("speed", "images", value=[[1, 30]]), r"\[1, 30\].*divisible by 4"),
+        (setter("speed", "image_ranks", value=[5000]), "up to 5000.*ranks up to 784"),
+        (lambda raw: raw.pop("mixing"), "mixing is missing"),
+    ],
+)
+def test_bad_input_ends_in_one_line_that_names_it(tmp_path, monkeypatch, change, message):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(SettingsError) as caught:
+        load_params(write(tmp_path, change))
+    assert re.search(message, str(caught.value)), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_misspelt_key_is_named_rather_than_the_one_it_leaves_missing(tmp_path):
+    def misspell(raw):
+        raw["sweep"]["rnks"] = raw["sweep"].pop("ranks")
+
+    with pytest.raises(SettingsError, match="unknown key sweep.rnks; legal: .*ranks"):
+        load_params(write(tmp_path, misspell))
+
+
+def test_a_missing_or_broken_file_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="cannot read .*params.yaml"):
+        load_params(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("profile: [laptop")
+    with pytest.raises(SettingsError, match="cannot read"):
+        load_params(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("- laptop")
+    with pytest.raises(SettingsError, match="mapping of sections"):
+        load_params(tmp_path / "params.yaml")
+
+
+def test_rank_is_checked_against_the_data():
+    check_rank(3, 3)
+    with pytest.raises(SettingsError, match=r"rank = 101; legal for these data: 0\.\.100"):
+        check_rank(101, 100)
+
+
+def test_an_unknown_model_is_named():
+    with pytest.raises(SettingsError, match="no model 'ring7' under train; legal: .*ring6"):
+        load_params(FILE).trained("ring7")

@@ -1,0 +1,220 @@
+"""Files of users: what is read and written, and that bad ones are named."""
+
+import io
+import pickle
+import sys
+import zipfile
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from hosm.io import files, is_pictures, read_pages, read_rows, write
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(5, 3))
+PAGE = RNG.integers(0, 255, (6, 9)).astype(np.uint8)
+COLOURS = RNG.integers(0, 255, (6, 9, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "parquet"])
+def test_tables_come_back_as_they_were_written(tmp_path, suffix):
+    path = tmp_path / f"rows.{suffix}"
+    assert write(path, {"rows": ROWS}, ["a", "b", "c"]) == [path]
+    back = read_rows(path)
+    np.testing.assert_array_equal(back.values, ROWS)
+    assert back.names == (["a", "b", "c"] if suffix in ("csv", "parquet") else [])
+    write(path, {"rows": 2 * ROWS})  # replaces what stands there
+    np.testing.assert_array_equal(read_rows(path).values, 2 * ROWS)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_several_arrays_go_into_one_archive_or_a_file_each(tmp_path):
+    arrays = {"mean": ROWS, "variance": ROWS**2}
+    write(tmp_path / "out.npz", arrays)
+    with np.load(tmp_path / "out.npz") as archive:
+        np.testing.assert_array_equal(archive["variance"], ROWS**2)
+    written = write(tmp_path / "out.csv", arrays)
+    assert [path.name for path in written] == ["out.mean.csv", "out.variance.csv"]
+    np.testing.assert_array_equal(read_rows(written[1]).values, ROWS**2)
+
+
+@pytest.mark.parametrize(
+    "text", ["1,2\n3,4\n", "a,b\n1,2\n3,4\n", '\ufeff"a",b\r\n1,2\r\n\r\n3,4']
+)
+def test_a_csv_file_may_have_a_line_of_names_and_a_byte_order_mark(tmp_path, text):
+    (tmp_path / "x.csv").write_bytes(text.encode())
+    rows = read_rows(tmp_path / "x.csv")
+    np.testing.assert_array_equal(rows.values, [[1, 2], [3, 4]])
+    assert rows.names == (["a", "b"] if "a" in text else [])
+
+
+def picture(path, array, **options):
+    Image.fromarray(array).save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("x.png", PAGE),
+        ("x.png", COLOURS),
+        ("x.tif", PAGE.astype(np.uint16) * 250),
+        ("x.TIF", ROWS.astype(np.float32)),
+    ],
+)
+def test_pictures_keep_their_values(tmp_path, name, array):
+    (page,) = read_pages(picture(tmp_path / name, array))
+    assert page.dtype == np.float64
+    np.testing.assert_array_equal(page, array)
+
+
+def test_palettes_become_colours_and_transparency_is_left_out(tmp_path):
+    clear = np.dstack([COLOURS, PAGE])
+    np.testing.assert_array_equal(read_pages(picture(tmp_path / "a.png", clear))[0], COLOURS)
+    Image.fromarray(COLOURS).quantize(4).save(tmp_path / "b.png")
+    assert read_pages(tmp_path / "b.png")[0].shape == (6, 9, 3)
+    Image.fromarray(PAGE > 100).save(tmp_path / "c.png")  # of one bit a pixel
+    np.testing.assert_array_equal(read_pages(tmp_path / "c.png")[0], 255.0 * (PAGE > 100))
+
+
+def test_stacks_and_folders_are_read_page_by_page(tmp_path):
+    stack = RNG.normal(size=(4, 6, 9)).astype(np.float32)
+    write(tmp_path / "stack.tif", {"maps": stack})
+    np.testing.assert_array_equal(np.stack(read_pages(tmp_path / "stack.tif")), stack)
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in (2, 1):
+        picture(folder / f"{number}.png", PAGE // number)
+    (folder / "notes.txt").write_text("not a picture")
+    assert is_pictures(folder) and is_pictures("x.JPG") and not is_pictures("x.npy")
+    np.testing.assert_array_equal(np.stack(read_pages(folder)), [PAGE, PAGE // 2])
+    for array in (stack, COLOURS[None], PAGE):
+        np.save(tmp_path / "x.npy", array)
+        pages = array if array.ndim > 2 else array[None]
+        np.testing.assert_array_equal(np.stack(read_pages(tmp_path / "x.npy")), pages)
+
+
+def test_a_png_file_shows_values_from_least_to_largest(tmp_path):
+    write(tmp_path / "x.png", {"map": np.array([[-1.0, 0.0], [1.0, 3.0]])})
+    np.testing.assert_array_equal(read_pages(tmp_path / "x.png")[0], [[0, 64], [128, 255]])
+    write(tmp_path / "x.png", {"map": np.full((2, 2), 7.0)})
+    np.testing.assert_array_equal(read_pages(tmp_path / "x.png")[0], 0)
+
+
+def packed(save, *arguments, **options):
+    stream = io.BytesIO()
+    save(stream, *arguments, **options)
+    return stream.getvalue()
+
+
+def parquet(table):
+    return packed(lambda stream: pyarrow.parquet.write_table(pyarrow.table(table), stream))
+
+
+PNG = packed(lambda stream: Image.fromarray(COLOURS).save(stream, format="PNG"))
+NPY, NPZ = packed(np.save, ROWS), packed(np.savez, x=ROWS)
+PICKLED = np.array([{"a": 1}], dtype=object)
+PICKLE = "it holds pickled objects, legal are numbers"
+TAMPERED = PNG[:60] + bytes(20) + PNG[80:]
+BAD_ROWS = {
+    "empty.npy": (b"", "is empty"),
+    "cut.npy": (NPY[:-9], "cannot be read"),
+    "other.npy": (b"hello, world", "cannot be read"),
+    "pickled.npy": (
+        packed(np.save, PICKLED, allow_pickle=True),
+        "it holds pickled objects, legal are numbers",
+    ),
+    "raw.npy": (pickle.dumps(ROWS), PICKLE),
+    "texts.npy": (packed(np.save, np.array([["a"]])), "holds <U1 of shape (1, 1)"),
+    "complex.npy": (packed(np.save, ROWS * 1j), "holds complex128"),
+    "flat.npy": (packed(np.save, ROWS[0]), "shape (3,); legal is (n, D)"),
+    "nothing.npy": (packed(np.save, ROWS[:0]), "shape (0, 3); legal is (n, D)"),
+    "cut.npz": (NPZ[:-30], "cannot be read"),
+    "pickled.npz": (
+        packed(np.savez, x=PICKLED, allow_pickle=True),
+        "it holds pickled objects, legal are numbers",
+    ),
+    "two.npz": (packed(np.savez, x=ROWS, y=ROWS), "holds the arrays ['x', 'y']; legal is one"),
+    "ragged.csv": (b"a,b\n1,2\n3\n", "number of columns changed from 2 to 1"),
+    "text.csv": (b"a,b\n1,2\n3,red\n", "could not convert string 'red'"),
+    "gap.csv": (b"1,2\n3,\n", "could not convert string ''"),
+    "names.csv": (b"a,b\n", "holds no row of numbers"),
+    "more names.csv": (b"a,b,c\n1,2\n", "3 names for 2 columns"),
+    "latin.csv": (b"\xe9t\xe9,b\n1,2\n", "cannot be read"),
+    "other.parquet": (b"PAR1 but not really", "cannot be read"),
+    "text.parquet": (parquet({"a": [1.0], "colour": ["red"]}), "column 'colour' holds string"),
+    "none.parquet": (parquet({}), "no columns"),
+    "x.xlsx": (b"x", "ends in '.xlsx'; legal are .npy, .npz, .csv, .parquet"),
+}
+BAD_PAGES = {
+    "empty.png": (b"", "is empty"),
+    "cut.png": (PNG[:-60], "cannot be read"),
+    "tampered.png": (TAMPERED, "cannot be read"),
+    "renamed.png": (b"%!PS-Adobe-3.0 EPSF-3.0\n", "cannot be read"),
+    "cut.tif": (packed(lambda s: Image.fromarray(PAGE).save(s, "TIFF"))[:20], "cannot be read"),
+    "deep.npy": (packed(np.save, np.zeros((2, 2, 2, 4))), "legal is (height, width), (n,"),
+    "x.csv": (b"1,2", "ends in '.csv'; legal are .png"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+@pytest.mark.parametrize("name", [*BAD_ROWS, *BAD_PAGES])
+def test_bad_files_are_named_in_one_line(tmp_path, name):
+    content, message = (BAD_ROWS | BAD_PAGES)[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        (read_rows if name in BAD_ROWS else read_pages)(tmp_path / name)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_files_that_are_missing_are_named(tmp_path):
+    for reader, name in ((read_rows, "x.npy"), (read_pages, "x.png")):
+        with pytest.raises(FileNotFoundError, match=f"{name} does not exist"):
+            reader(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="holds no file that ends in .png"):
+        read_pages(tmp_path)
+    with pytest.raises(FileNotFoundError, match="does not exist, or is no file"):
+        (tmp_path / "folder.npy").mkdir()
+        read_rows(tmp_path / "folder.npy")
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.tif", "x.png", "x.txt"])
+def test_what_a_file_has_no_place_for_is_refused_and_leaves_nothing(tmp_path, name):
+    with pytest.raises(ValueError, match="no place for|ends in '.txt'; legal are .npy"):
+        write(tmp_path / name, {"x": np.zeros((2, 2, 2, 2))})
+    assert not [*tmp_path.iterdir()]
+    with pytest.raises(FileNotFoundError, match="the folder .*nowhere of x.csv does not exist"):
+        write(tmp_path / "nowhere" / "x.csv", {"x": ROWS})
+
+
+def test_a_file_is_whole_or_not_there(tmp_path, monkeypatch):
+    write(tmp_path / "x.csv", {"x": ROWS})
+    before = (tmp_path / "x.csv").read_bytes()
+    monkeypatch.setattr(files.os, "replace", lambda *paths: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write(tmp_path / "x.csv", {"x": 2 * ROWS})
+    assert (tmp_path / "x.csv").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "package"),
+    [("x.parquet", "pyarrow.parquet", "pyarrow"), ("x.png", "PIL.Image", "Pillow")],
+)
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch, name, module, package):
+    monkeypatch.setitem(sys.modules, module, None)  # importing it raises
+    (tmp_path / name).write_bytes(b"x")
+    need = rf"need the package {package}: pip install 'hosm\[files\]'"
+    with pytest.raises(ImportError, match=need):
+        (read_rows if package == "pyarrow" else read_pages)(tmp_path / name)
+    with pytest.raises(ImportError, match=need):
+        write(tmp_path / name, {"x": ROWS})
+
+
+def test_an_archive_that_is_written_holds_arrays_alone(tmp_path):
+    write(tmp_path / "x.npz", {"x": ROWS})
+    assert zipfile.ZipFile(tmp_path / "x.npz").namelist() == ["x.npy"]

@@ -1,0 +1,242 @@
+"""Running chains: interrupted and resumed bit for bit, diverging ones named, annealed starts."""
+
+import io
+
+import pytest
+import torch
+
+from hosm.distributions import GaussianMixture
+from hosm.distributions import named_laws as energies
+from hosm.samplers import (
+    FORMS,
+    GUARDS,
+    ChainInfo,
+    anneal,
+    langevin,
+    ozaki,
+    progress_line,
+    sample_chain,
+)
+
+LAW = energies.two_modes()
+TARGETS = ("two_modes", "ring6", "ring8", "mog2", "mog6", "ring2d")
+STEP_SIZES = torch.tensor([1e-6, 1e-3, 0.5, 30.0, 1e3])
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def both(x):
+    return LAW.score(x), LAW.hessian(x)
+
+
+KERNELS = {
+    "langevin": langevin(LAW.score, 0.3),
+    "mala": langevin(LAW.score, 0.8, LAW.log_prob),
+    "ozaki": ozaki(both, 1.0),
+    "full, adjusted": ozaki(both, 1.0, form="full", log_prob=LAW.log_prob),
+}
+
+
+class Stopped(Exception):
+    """Stands for a kill: it leaves the run between two transitions."""
+
+
+def stop_at(number):
+    def progress(i, info):
+        if i == number:
+            raise Stopped
+
+    return progress
+
+
+@pytest.mark.parametrize("stop", [1, 7, 13, 20, 29])
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_interrupted_chain_goes_on_bit_for_bit(name, stop, tmp_path):
+    x0, file = LAW.sample(5, generator(1)), tmp_path / "folder" / "chain.safetensors"
+    options = {"steps": 8, "burn_in": 5, "thin": 3}
+    whole = sample_chain(KERNELS[name], x0, generator=generator(2), **options)
+    options |= {"checkpoint": file, "checkpoint_every": 4}
+    with pytest.raises(Stopped):
+        sample_chain(KERNELS[name], x0, generator=generator(2), progress=stop_at(stop), **options)
+    assert file.exists() == (stop > 4)
+    seen = []
+    resumed = (
+        sample_chain(
+            KERNELS[name],
+            x0,
+            generator=generator(99),  # the file's is taken
+            progress=lambda i, info: seen.append(i),
+            **options,
+        )
+        if stop > 4
+        else whole
+    )
+    assert torch.equal(resumed, whole)
+    assert seen[:1] == ([(stop - 1) // 4 * 4 + 1] if stop > 4 else [])
+    assert [path.name for path in file.parent.glob("*")] == ([file.name] if stop > 4 else [])
+
+
+def test_a_finished_run_is_read_and_not_run_again(tmp_path):
+    calls = []
+
+    def score(x):
+        calls.append(1)
+        return LAW.score(x)
+
+    options = {"checkpoint": tmp_path / "chain.safetensors", "generator": generator()}
+    first = sample_chain(langevin(score, 0.3), torch.zeros(3, 2), 10, **options)
+    ended = len(calls)
+    assert torch.equal(first, sample_chain(langevin(score, 0.3), torch.zeros(3, 2), 10, **options))
+    assert len(calls) == ended + 1  # where it stands, not a transition
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 11}, "of another run"),
+        ({"burn_in": 1}, "of another run"),
+        ({"thin": 2}, "of another run"),
+        ({"x0": torch.ones(3, 2)}, "of another run"),
+        ({"x0": torch.zeros(3, 2).double()}, "of another run"),
+        ({"generator": None}, "generator is None"),
+        ({"checkpoint_every": 0}, "checkpoint_every is 0"),
+        ({"diverged": "drop"}, "diverged is 'drop'"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_refused(changes, message, tmp_path):
+    options = {"x0": torch.zeros(3, 2), "steps": 10, "checkpoint": tmp_path / "file"}
+    kernel = langevin(torch.neg, 0.3)
+    sample_chain(kernel, generator=generator(), **options)
+    before = (tmp_path / "file").read_bytes()
+    with pytest.raises(ValueError, match=message):
+        sample_chain(kernel, **{"generator": generator(), **options, **changes})
+    assert (tmp_path / "file").read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:40], lambda b: b"", lambda b: b"{}" + b])
+def test_a_damaged_checkpoint_is_refused(damage, tmp_path):
+    file = tmp_path / "file"
+    options = {"generator": generator(), "checkpoint": file}
+    sample_chain(langevin(torch.neg, 0.3), torch.zeros(3, 2), 10, **options)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=r"checkpoint .*file is damaged"):
+        sample_chain(langevin(torch.neg, 0.3), torch.zeros(3, 2), 10, **options)
+
+
+def test_a_write_that_fails_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    file, kernel = tmp_path / "file", langevin(torch.neg, 0.3)
+    options = {"checkpoint": file, "checkpoint_every": 4}
+    with pytest.raises(Stopped):
+        sample_chain(kernel, torch.zeros(3, 2), 20, 0, generator(), progress=stop_at(6), **options)
+    before = file.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hosm.samplers.chains.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        sample_chain(kernel, torch.zeros(3, 2), 20, 0, generator(), **options)
+    assert file.read_bytes() == before and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("at", [1, 64, 65, 200])
+def test_a_chain_that_diverges_is_named_with_the_remedy(at):
+    kernel = ozaki(lambda x: (-x, torch.ones_like(x)), 2.0, "none")._replace(
+        step=lambda state, g: (count(state), ChainInfo(state.x))
+    )
+    points = torch.zeros(3, 2)
+
+    def count(state):
+        points.add_(1)
+        x = points.clone()
+        x[1] = torch.where(x[1] >= at, torch.nan, x[1])
+        return state._replace(x=x)
+
+    found = min(-(-at // 64) * 64, 200)
+    message = (
+        rf"1 of 3 chains diverged within {found} transitions.*guard 'floor' instead of 'none'"
+    )
+    with pytest.raises(FloatingPointError, match=message):
+        sample_chain(kernel, torch.zeros(3, 2), 200)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_step_size_is_finite_or_names_the_guard(target):
+    """Step sizes 1e-6 .. 1e3 in float32: finite draws, or an error that says what to do."""
+    law = getattr(energies, target)().tolerant()
+    models = {"diagonal": law.score_and_diagonal, "full": lambda x: (law.score(x), law.hessian(x))}
+    x0, ended = 2 * torch.randn(8, 2, generator=generator(3)), {}
+    for adjusted in (None, law.log_prob):
+        for eps in STEP_SIZES.tolist():
+            kernels = {"langevin": langevin(law.score, eps, adjusted)}
+            for form, model in models.items():
+                for guard in GUARDS:
+                    options = {"form": form, "log_prob": adjusted}
+                    kernels[f"{form} {guard}"] = ozaki(model, eps, guard, **options)
+            for name, kernel in kernels.items():
+                try:
+                    draws = sample_chain(kernel, x0, 70, generator=generator(4))
+                    assert bool(draws.isfinite().all()), (name, eps)
+                except FloatingPointError as error:
+                    ended[name, eps, adjusted is None] = str(error)
+    assert all("legal: a smaller step size, or " in text for text in ended.values())
+    assert all(unadjusted for _, _, unadjusted in ended)  # a proposal too far is rejected
+    assert not [name for name, *_ in ended if "abs" in name or "floor" in name]
+    for name in ("langevin", "diagonal none"):
+        assert "'floor'" in ended[name, STEP_SIZES[-1].item(), True]
+
+
+def test_progress_lines_tell_what_is_left():
+    stream = io.StringIO()
+    report = progress_line(30, 1e-9, stream)
+    kernel = langevin(LAW.score, 0.8, LAW.log_prob)
+    sample_chain(kernel, torch.zeros(4, 2), 20, 10, generator(), progress=report)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 30
+    assert lines[9].startswith("10 of 30 transitions, finite 100%, accepted ")
+    assert lines[-1].endswith(", 0 s left")
+    rare = io.StringIO()
+    sample_chain(kernel, torch.zeros(4, 2), 30, progress=progress_line(30, 3600, rare))
+    assert rare.getvalue().count("\n") == 1  # the end
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: progress_line(0), "total is 0"),
+        (lambda: progress_line(5, -1.0), "every holds -1"),
+        (lambda: anneal(lambda s: None, [], torch.zeros(1, 1), 5), "sigmas are \\[\\]"),
+        (lambda: anneal(lambda s: None, [1.0, 1.0], torch.zeros(1, 1), 5), "each below the last"),
+        (lambda: anneal(lambda s: None, [1.0, -1.0], torch.zeros(1, 1), 5), "sigma holds -1.0"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_annealed_starts_find_modes_in_proportion_where_a_plain_start_does_not():
+    """Of modes 10 apart with std .5 and weights .8 and .2, all from one point in the second."""
+    means = torch.tensor([[-5.0, 0.0], [5.0, 0.0]])
+    law = GaussianMixture(torch.tensor([0.8, 0.2]), means, 0.25 * torch.eye(2).repeat(2, 1, 1))
+    x0, n = torch.tensor([[5.0, 0.0]]).repeat(2000, 1), 2000
+
+    def kernel_at(sigma):
+        return langevin(law.smoothed(sigma).score, 0.3 * (sigma**2 + 0.25))
+
+    sigmas = [8.0, 5.0, 3.5, 2.5, 1.8, 1.2, 0.8, 0.5, 0.2]
+    x = anneal(kernel_at, sigmas, x0, 60, generator(5))
+    plain = sample_chain(langevin(law.score, 0.1), x0, 1, 9 * 60, generator(5))[:, 0]
+    assert x.shape == x0.shape
+    share = float((x[:, 0] < 0).double().mean())
+    assert abs(share - 0.8) < 0.05  # modes that part early keep a little of the wider law's share
+    assert float((plain[:, 0] < 0).double().mean()) < 0.01
+    nearest = torch.cdist(x, means).min(1).values
+    assert abs(float(nearest.square().mean()) / (2 * (0.25 + 0.04)) - 1) < 0.15
+    assert abs(n - len(x)) == 0
+
+
+def test_forms_and_guards_are_all_tried():
+    assert FORMS == ("diagonal", "low-rank", "full") and len(GUARDS) == 4

@@ -1,0 +1,131 @@
+"""Heads on a frozen s1: the same terms, the same training as apart, and the truth reached."""
+
+import pytest
+import torch
+from torch import nn
+
+from hosm.distributions import Gaussian
+from hosm.networks import MLP
+from hosm.objectives import second_order
+from hosm.scores import ScoreModel
+from hosm.training import HeadsObjective, Settings, fit
+
+SIGMA, D = 0.3, 4
+COVARIANCE = torch.eye(D) + 0.6 * torch.ones(D, D)
+LAW = Gaussian(torch.zeros(D), COVARIANCE)
+VALIDATION = LAW.sample(64, torch.Generator().manual_seed(9))
+
+
+def draw(epoch):
+    return LAW.sample(256, torch.Generator().manual_seed(epoch))
+
+
+def settings(**changes):
+    base = {"sigma": SIGMA, "batch_size": 32, "max_steps": 30, "validate_every": 10, "seed": 3}
+    return Settings(**{**base, **changes})
+
+
+def first():
+    """The exact s1 of the smoothed law, as a linear map beside a network that says nothing."""
+    torch.manual_seed(0)
+    trunk = MLP(D, 1, width=8, skip=True)
+    nn.init.zeros_(trunk.layers[-1].weight)
+    nn.init.zeros_(trunk.layers[-1].bias)
+    precision = torch.linalg.inv(COVARIANCE + SIGMA**2 * torch.eye(D))
+    trunk.skip.weight.data.copy_(-precision)
+    return trunk
+
+
+def heads(ranks, trunk=None, width=8, **options):
+    trunk = trunk or first()
+    models = {}
+    for rank in ranks:
+        torch.manual_seed(100 + rank)
+        network = MLP(D, 1 + rank, width=width)
+        models[f"r{rank}"] = ScoreModel(trunk, network, sigma=SIGMA, rank=rank, **options)
+    return nn.ModuleDict(models)
+
+
+def train(model, chosen, **options):
+    return fit(model, chosen, draw, VALIDATION, objective=HeadsObjective, **options)
+
+
+@pytest.mark.parametrize("target", ["jacobian", "residual", "moment"])
+@pytest.mark.parametrize("reduction", [None, "control", "antithetic"])
+def test_terms_are_those_of_the_objective(target, reduction, generator):
+    x, z = torch.randn(2, 16, D, generator=generator)
+    v = torch.randint(0, 2, (16, D), generator=generator) * 2.0 - 1
+    bent = MLP(D, 1, width=8)  # its Jacobian differs from point to point
+    models = heads([0, 1, 3], trunk=bent)
+    chosen = settings(target=target, variance_reduction=reduction)
+    terms = HeadsObjective(models, chosen)(x, z, v, torch.zeros(16))
+    options = {"variance_reduction": reduction, "z": z, "v": v}
+    expected = [second_order(each, x, SIGMA, target, **options) for each in models.values()]
+    torch.testing.assert_close(terms, torch.stack(expected))
+
+
+@pytest.mark.parametrize("reduction", [None, "antithetic"])
+def test_likelihood_terms_are_those_of_the_objective(reduction, generator):
+    x, z, signs = torch.randn(3, 16, D, generator=generator)
+    models = heads([0, 1, 3], MLP(D, 1, width=8), parametrisation="denoiser", psd=True)
+    chosen = settings(target="likelihood", variance_reduction=reduction)
+    terms = HeadsObjective(models, chosen)(x, z, signs.sign(), torch.zeros(16))
+    options = {"variance_reduction": reduction, "z": z, "v": signs.sign()}
+    expected = [second_order(each, x, SIGMA, "likelihood", **options) for each in models.values()]
+    torch.testing.assert_close(terms, torch.stack(expected))
+    with pytest.raises(ValueError, match="psd=False; legal for the target `likelihood`"):
+        HeadsObjective(heads([1]), chosen)
+
+
+@pytest.mark.parametrize("target", ["jacobian", "residual", "moment"])
+def test_training_side_by_side_is_training_apart(target):
+    chosen = settings(target=target, learning_rate=1e-2)
+    together = train(heads([1, 2]), chosen).weights
+    for rank in (1, 2):
+        apart = train(heads([rank]), chosen).weights
+        for name, value in apart.items():
+            torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_frozen_score_keeps_its_weights_and_resumes_with_the_heads():
+    models, states = heads([1]), []
+    before = {name: value.clone() for name, value in models["r1"].trunk.state_dict().items()}
+    whole = train(models, settings(), report=lambda progress: states.append(progress.state()))
+    for name, value in before.items():
+        assert torch.equal(whole.weights[f"r1.trunk.{name}"], value)
+    blank = heads([1], trunk=MLP(D, 1, width=8, skip=True))
+    again = train(blank, settings(), state=states[0])
+    assert again.history == whole.history
+
+
+@pytest.mark.parametrize("target", ["jacobian", "residual", "moment"])
+def test_heads_reach_the_hessian_of_the_smoothed_law(target):
+    chosen = settings(target=target, learning_rate=1e-2, max_steps=600, batch_size=128)
+    models = heads([0, D], width=16)
+    models.load_state_dict(train(models, chosen).weights)
+    truth = LAW.smoothed(SIGMA).hessian(VALIDATION)
+    full = models[f"r{D}"](VALIDATION)[1].to_dense().detach()
+    # The eigenvalues of -P are negative along 1: alpha takes them, beta the differences.
+    error = (full - truth).square().sum((1, 2)).mean() / truth.square().sum((1, 2)).mean()
+    assert float(error) < {"jacobian": 0.01, "residual": 0.05, "moment": 0.05}[target]
+
+
+@pytest.mark.parametrize(
+    ("models", "changes", "message"),
+    [
+        (lambda: nn.ModuleDict(), {}, "got 0 trunks for 0 models"),
+        (lambda: heads([1])["r1"], {}, "a ModuleDict of models, got ScoreModel"),
+        (lambda: nn.ModuleDict({**heads([1]), "r2": heads([2])["r2"]}), {}, "got 2 trunks"),
+        (
+            lambda: nn.ModuleDict({"a": ScoreModel(MLP(D, 3), sigma=SIGMA, rank=1)}),
+            {},
+            "a second network each",
+        ),
+        (lambda: heads([1]), {"target": "dsm"}, "second-order target"),
+        (lambda: heads([1]), {"sigma": 0.4}, "settings have sigma 0.4, models have {0.3}"),
+        (lambda: heads([1]), {"sigma": (0.1, 1.0)}, "of one sigma"),
+    ],
+)
+def test_models_that_are_no_heads_of_one_score_are_refused(models, changes, message):
+    with pytest.raises(ValueError, match=message):
+        HeadsObjective(models(), settings(**changes))
