@@ -1,4 +1,4 @@
-"""The structure: one-way imports, small files and functions, documented public names."""
+"""The structure: imports go one way, folder by folder; functions are short; exports are named."""
 
 import ast
 from pathlib import Path
@@ -6,87 +6,53 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ALLOWED = {  # module -> what of ours it may import
-    **{
-        name: set()
-        for name in (
-            "checks",
-            "networks",
-            "writing",
-            "eigen",
-            "lanczos",
-            "operands",
-            "products",
-        )
-    },
-    **{name: {"checks"} for name in ("noise", "laws", "ess", "proposals")},
-    "checkpoints": {"writing"},
-    "unet": {"checks", "networks"},
-    "tensors": {"operands"},
-    "finite_data": {"checks", "laws"},
-    "distributions": {"checks", "laws", "finite_data"},
-    "energies": {"checks", "laws", "distributions"},
-    "operators": {"checks", "operands", "eigen", "lanczos"},
-    "metrics": {"checks", "ess"},
-    "tweedie": {"checks", "operators"},
-    "scores": {"noise", "operators", "networks", "autodiff"},
-    "targets": {"operators", "products"},
-    "objectives": {"checks", "noise", "operators", "autodiff", "targets"},
-    "autodiff": {"checks", "noise"},
-    "high_order": {"checks", "noise", "operators", "targets", "tensors"},
-    "batches": {"noise"},
-    "uncertainty": {"checks", "operators", "tweedie"},
-    "calibration": {"checks", "uncertainty"},
-    "chains": {"checks", "proposals"},
-    "samplers": {"checks", "proposals", "chains"},
-    "settings": {"noise", "objectives"},
-    "joint": {"noise", "objectives", "settings"},
-    "training": {"batches", "joint", "settings"},
-    "heads": {"autodiff", "settings", "targets"},
-    "implicit": {"noise"},
-    "recipes": {"networks", "scores", "settings", "training", "heads"},
-    "frozen": {"checks", "noise", "scores", "recipes"},
-    "arrays": {"checks", "operators", "uncertainty"},
-    "conventions": set(),
-    "fitted": {
-        "arrays",
-        "checks",
-        "conventions",
-        "implicit",
-        "operators",
-        "samplers",
-        "scores",
-        "uncertainty",
-    },
-    "stored": {"arrays", "fitted", "frozen", "recipes"},
-    "estimator": {
-        "arrays",
-        "checks",
-        "frozen",
-        "implicit",
-        "noise",
-        "recipes",
-        "scores",
-        "stored",
-        "training",
-    },
-    "files": set(),
-    "patches": {"checks"},
-    "novelty": {"fitted"},
-    "commands": {"estimator", "files", "novelty", "patches", "stored"},
-    "cli": {"commands"},
+LIBRARY = {  # section of the library -> the sections that it may import, besides itself
+    "checks": "",
+    "io": "checks",
+    "noise": "checks",
+    "distributions": "checks",  # shares no code with what it judges
+    "operators": "checks",
+    "networks": "checks",
+    "metrics": "checks",
+    "autodiff": "checks noise",
+    "tweedie": "checks noise operators",
+    "scores": "checks noise operators networks autodiff",
+    "objectives": "checks noise operators autodiff",
+    "training": "checks io noise autodiff objectives",
+    "uncertainty": "checks noise operators tweedie",
+    "samplers": "checks io noise",
+    "cli": "checks io estimator",
+    "moved": "",
 }
-TOOLS = {
-    "ray.train": ("cluster", "worker"),
-    "ray.tune": ("search",),
-    "ray.job_submission": ("submit",),
-    "fsspec": ("exchange",),
-    "mlflow": ("tracking",),
-    "jax": ("peers",),
-    "blackjax": ("peers",),
+LIBRARY["estimator"] = " ".join(set(LIBRARY) - {"cli", "moved", "distributions", "metrics"})
+BELOW = "settings run data shared train cluster"
+DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity"
+EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
+    "settings": "",
+    "run": "settings",
+    "data": "settings run",
+    "shared": "settings run data",
+    "train": "settings run data shared",
+    "cluster": "settings run data shared train",
+    "presenting": "settings run data shared",
+    "doctor": "settings run cluster",
+    **{drawer: f"{BELOW} presenting" for drawer in DRAWERS.split()},
+    "report": f"{BELOW} presenting {DRAWERS}",
+}
+TOOLS = {  # package -> the only places of the experiment that import it
+    "ray": ("cluster", "doctor/other_machines.py"),
+    "fsspec": ("run/exchange.py",),
+    "mlflow": ("run/tracking.py",),
+    "jax": ("mixing/study/peers.py",),
+    "blackjax": ("mixing/study/peers.py",),
 }
 FILES = sorted([*ROOT.glob("hosm/**/*.py"), *ROOT.glob("pipeline/*.py")])
-IDS = [str(path.relative_to(ROOT)) for path in FILES]
+OURS = [path for path in FILES if path.is_relative_to(ROOT / "hosm")]
+
+
+def named(paths):
+    """Paths with the names that tests carry."""
+    return [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in paths]
 
 
 def imports(path):
@@ -99,38 +65,68 @@ def imports(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def ours(path):
-    """Modules of hosm above experiment/ that a file imports."""
-    names = {name.split(".")[1] for name in imports(path) if name.startswith("hosm.")}
-    return {name for name in names if (ROOT / "hosm" / f"{name}.py").exists()}
+def section(path, root):
+    """The section or folder that a file belongs to."""
+    return path.relative_to(root).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("module", sorted(path.stem for path in ROOT.glob("hosm/*.py")))
-def test_library_modules_import_only_what_stands_below_them(module):
-    if module == "__init__":
+def used(path, package, known):
+    """The sections below a package that a file imports, without its own."""
+    names = {name.removeprefix(f"{package}.") for name in imports(path) if package in name}
+    return {name.split(".")[0] for name in names} & set(known)
+
+
+@pytest.mark.parametrize("path", named(OURS))
+def test_imports_go_one_way(path):
+    folder = ROOT / "hosm" / "experiment"
+    if path.is_relative_to(folder):
+        if path.parent != folder:
+            own = section(path, folder)
+            found = used(path, "hosm.experiment", EXPERIMENT)
+            assert found - {own} <= set(EXPERIMENT[own].split())
         return
-    path = ROOT / "hosm" / f"{module}.py"
-    assert ours(path) <= ALLOWED[module]
+    if path != ROOT / "hosm" / "__init__.py":
+        own = section(path, ROOT / "hosm")
+        assert used(path, "hosm", LIBRARY) - {own} <= set(LIBRARY[own].split())
     assert not any(name.startswith(("hosm.experiment", "pipeline")) for name in imports(path))
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_each_tool_has_its_importers(path):
-    for tool, owners in TOOLS.items():
+@pytest.mark.parametrize("allowed", [LIBRARY, EXPERIMENT], ids=["library", "experiment"])
+def test_the_order_has_no_circle(allowed):
+    known = list(allowed)
+    ranks = {}
+    while len(ranks) < len(known):
+        free = [k for k in known if k not in ranks and set(allowed[k].split()) <= set(ranks)]
+        assert free, f"a circle among {set(known) - set(ranks)}"
+        ranks |= dict.fromkeys(free, len(ranks))
+
+
+@pytest.mark.parametrize("path", named(OURS))
+def test_a_study_knows_nothing_of_how_it_is_shown(path):
+    """A change in tables, figures, claims or the page reruns the report alone."""
+    parts = path.relative_to(ROOT / "hosm").parts
+    if parts[0] == "experiment" and any(part in ("study", "study.py") for part in parts):
+        shown = ("presenting", "report", "tables", "figures", "claims", "results", "pictures")
+        names = [name for name in imports(path) if name.startswith("hosm.experiment.")]
+        assert not [name for name in names if set(name.split(".")) & set(shown)]
+
+
+@pytest.mark.parametrize("path", named(FILES))
+def test_each_tool_has_its_place(path):
+    for tool, places in TOOLS.items():
         if any(name == tool or name.startswith(f"{tool}.") for name in imports(path)):
-            assert path.stem in owners and path.parent.name == "experiment"
+            owners = [ROOT / "hosm" / "experiment" / place for place in places]
+            assert any(path.is_relative_to(owner) for owner in owners)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
+@pytest.mark.parametrize("path", named(FILES))
 def test_no_stage_imports_a_stage_and_nothing_imports_one(path):
     assert not any(name.startswith("pipeline.") for name in imports(path))
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_files_and_functions_fit_their_budgets(path):
-    text = path.read_text()
-    assert text.count("\n") <= (60 if path.parent.name == "pipeline" else 300)
-    for node in ast.walk(ast.parse(text)):
+@pytest.mark.parametrize("path", named(FILES))
+def test_functions_fit_a_screen_and_import_nothing(path):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno + 1 <= 60, node.name
             inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
@@ -138,11 +134,11 @@ def test_files_and_functions_fit_their_budgets(path):
         assert not (isinstance(node, ast.ExceptHandler) and node.type is None)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.name != "__init__.py"], ids=str)
-def test_modules_say_what_they_export(path):
+@pytest.mark.parametrize("path", named(FILES))
+def test_modules_say_what_they_are_about_and_what_they_export(path):
     tree = ast.parse(path.read_text())
     assert ast.get_docstring(tree)
-    if path.parent.name == "pipeline":
+    if path.parent.name == "pipeline" or path.name in ("__init__.py", "__main__.py"):
         return
     names = [
         node.value
@@ -156,3 +152,10 @@ def test_modules_say_what_they_export(path):
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             defined |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
     assert set(ast.literal_eval(names[0])) <= defined
+
+
+@pytest.mark.parametrize("path", named(sorted(ROOT.glob("tests/**/test_*.py"))))
+def test_tests_mirror_the_folders(path):
+    """A folder of tests is named after a folder of the library, or holds tests of the whole."""
+    folder = path.parent.relative_to(ROOT / "tests")
+    assert folder.parts[:1] in ((), ("project",), ("faults",)) or (ROOT / "hosm" / folder).is_dir()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.cost.ratios import speed_ratios
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.diversity.claims import diversity_claims
 from hosm.experiment.mixing.claims import sampling_claims
 from hosm.experiment.presenting import number_formats as cells

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from hosm.experiment.accuracy.figures import targets_figure
 from hosm.experiment.cost.figures import growth_figure, loss_figure
-from hosm.experiment.cost.ratios import speed_ratios
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.diversity.figures import (
     chains_figure,
     classes_figure,

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from hosm.experiment.cost import tables as cost_tables
-from hosm.experiment.cost.ratios import speed_ratios
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.mixing.results import SAMPLERS, Sampling, comparisons
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.report.results import WHOLE, Results

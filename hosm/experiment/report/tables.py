@@ -16,7 +16,7 @@ from hosm.experiment.accuracy.tables import (
     first_order_table,
 )
 from hosm.experiment.cost import tables as cost_tables
-from hosm.experiment.cost.ratios import speed_ratios
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.diversity.tables import diversity_tables
 from hosm.experiment.mixing.tables import comparison_table, mixing_table, peer_table
 from hosm.experiment.presenting import number_formats as cells

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hosm.experiment.accuracy import tables as accuracy_tables
-from hosm.experiment.cost.ratios import speed_ratios
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.report import tables
 from hosm.experiment.shared.rows import lowest, records

@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from hosm.experiment.cost.ratios import speed_ratios
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.cost.study.training import model_params
 from hosm.experiment.settings import Backbone, SpeedParams
 from hosm.experiment.shared.stopwatch import Work, devices, summary, threads, timed_in_turn
