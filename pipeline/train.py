@@ -16,7 +16,7 @@ def train(name: str) -> None:
     """Write data/models/<name> and the training curves.
 
     Args:
-        name: a section of `train` in params.yaml, which is also the data set.
+        name: a data set that has settings under `train` in params.yaml.
     """
     with open_stage("train", name) as (params, run, _):
         spec = params.trained(name)

@@ -40,7 +40,7 @@ def clone(tmp_path):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     settings = yaml.safe_load((folder / "params.yaml").read_text()) | {"profile": "smoke"}
-    settings["train"]["two-modes"] |= {"max_steps": 2000, "validate_every": 200}
+    settings["train"]["planar"] |= {"max_steps": 2000, "validate_every": 200}
     settings["cluster"] |= {"cpus_per_worker": 1}
     (folder / "params.yaml").write_text(yaml.safe_dump(settings))
     (folder / "dvc.lock").unlink(missing_ok=True)

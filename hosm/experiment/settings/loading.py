@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import ValidationError
 
+from hosm.experiment.settings.layers import Layers, mapping
 from hosm.experiment.settings.model import Backbone, Frozen, ModelParams, SettingsError
 from hosm.experiment.settings.sections import (
     CELL,
@@ -125,33 +126,33 @@ def _at_profile(value: Any, profile: str, where: str = "") -> Any:  # noqa: ANN4
     return {key: _at_profile(inner, profile, f"{where}{key}.") for key, inner in value.items()}
 
 
-def _mapping(value: Any, where: str) -> dict[str, Any]:  # noqa: ANN401
-    """Return what stands at `where`, which is a mapping or nothing."""
-    if value is not None and not isinstance(value, dict):
-        raise SettingsError(f"params.yaml: {where} = {value!r}; legal: a mapping of settings")
-    return value or {}
+def _train_layers(raw: dict[str, Any]) -> Layers:
+    """Return the layers of the section `train`."""
+    section = raw.get("train")
+    return Layers.read("train", section if isinstance(section, dict) else {})
 
 
-def _layered(section: dict[str, Any], names: list[str], where: str) -> dict[str, dict[str, Any]]:
-    """Lay what differs for each name over the section's `common` part."""
-    common = _mapping(section.get("common"), f"{where}.common")
-    return {name: {**common, **_mapping(section[name], f"{where}.{name}")} for name in names}
+def _sweep_layers(raw: dict[str, Any]) -> Layers:
+    """Return the layers of the section `sweep`: those of its settings that are mappings."""
+    section = raw.get("sweep")
+    settings = section.items() if isinstance(section, dict) else ()
+    return Layers.read("sweep", {key: own for key, own in settings if isinstance(own, dict)})
 
 
-def _arranged(raw: dict[str, Any]) -> dict[str, Any]:
+def _arranged(raw: dict[str, Any], train: Layers, sweep: Layers) -> dict[str, Any]:
     """Turn the file's layers into the models' shape."""
-    out, train, sweep = dict(raw), raw.get("train"), raw.get("sweep")
-    if isinstance(train, dict):
-        out["train"] = _layered(train, [name for name in train if name != "common"], "train")
-    if isinstance(sweep, dict):
-        sections = {key for key, value in sweep.items() if isinstance(value, dict)}
-        models = _layered(sweep, sorted(sections - {"common"}), "sweep")
+    out = dict(raw)
+    if isinstance(raw.get("train"), dict):
+        out["train"] = {name: train.settings(name) for name in train.names()}
+    if isinstance(raw.get("sweep"), dict):
+        models = {name: sweep.settings(name) for name in sweep.names()}
         for name, kind in product(models, KINDS):
             if kind in models[name]:
-                models[name][kind] = _mapping(models[name][kind], f"sweep.{name}.{kind}")
-        rest = {key: value for key, value in sweep.items() if key not in sections}
+                where = f"{sweep.source(name, kind)}.{kind}"
+                models[name][kind] = mapping(models[name][kind], where)
+        rest = {key: value for key, value in raw["sweep"].items() if key not in sweep.sections}
         out["sweep"] = {**rest, "models": models}
-        names = sweep.get("datasets")
+        names = rest.get("datasets")
         for name in names if isinstance(names, list) else []:
             if name not in [*models]:
                 raise SettingsError(f"sweep.datasets names {name!r}; legal: {sorted(models)}")
@@ -172,14 +173,28 @@ def _shown(value: Any) -> str:  # noqa: ANN401
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _explain(error: ValidationError, model: type[Frozen], where: str = "") -> str:
+def _explain(
+    error: ValidationError,
+    model: type[Frozen],
+    where: tuple[str, ...] = (),
+    layers: Layers | None = None,
+    kinds: tuple[str, ...] = (),
+) -> str:
     """Return one problem, a misspelt key before the missing one, as a line with what is legal.
 
-    `model` is what was to be made, from what stands at `where` in the file.
+    Args:
+        error: what went wrong.
+        model: what was to be made.
+        where: from the settings at this place of params.yaml.
+        layers: to name the section that the setting of a model is written in.
+        kinds: of the model; see `Layers.source`.
     """
     first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"] if not str(part).startswith(BRANCHES)]
-    name = where + ".".join(place)
+    place = [*where, *place]
+    if layers and place[0] == layers.where and place[1:2] and place[1] in layers.names():
+        place = [layers.source(place[1], "".join(place[2:3]), kinds), *place[2:]]
+    name = ".".join(place)
     if first["type"] == "extra_forbidden":
         return f"params.yaml: unknown key {name}; legal: {_legal_keys(model, first['loc'])}"
     if first["type"] == "missing":
@@ -206,20 +221,23 @@ def load_params(path: Path) -> Params:
         raise SettingsError(f"{path} must hold a mapping of sections")
     if (profile := raw.get("profile")) not in PROFILES:
         raise SettingsError(f"profile = {profile!r}; legal: {', '.join(PROFILES)}")
+    chosen = _at_profile(raw, profile)
+    train, sweep = _train_layers(chosen), _sweep_layers(chosen)
     try:
-        params = Params(**_arranged(_at_profile(raw, profile)))
+        params = Params(**_arranged(chosen, train, sweep))
     except ValidationError as error:
-        raise SettingsError(_explain(error, Params)) from error
+        raise SettingsError(_explain(error, Params, (), train)) from error
     for cell in params.sweep.every_cell():
         try:
             params.sweep.model(cell)
         except ValidationError as error:
-            where = f"sweep.{cell['dataset']}."
-            raise SettingsError(_explain(error, ModelParams, where)) from error
+            where = ("sweep", cell["dataset"])
+            kinds = params.sweep.kinds(cell)
+            raise SettingsError(_explain(error, ModelParams, where, sweep, kinds)) from error
     try:
         _ = params.denoising.spec
     except ValidationError as error:
-        raise SettingsError(_explain(error, ModelParams, "denoising.model.")) from error
+        raise SettingsError(_explain(error, ModelParams, ("denoising", "model"))) from error
     for name in params.images:
         _check_images(params, name)
     return params
@@ -231,7 +249,7 @@ def _check_images(params: Params, name: str) -> None:
     try:
         params.scales.models(whole)
     except ValidationError as error:
-        raise SettingsError(_explain(error, ModelParams, "scales.unconstrained.")) from error
+        raise SettingsError(_explain(error, ModelParams, ("scales", "unconstrained"))) from error
     covered = whole.sigma if isinstance(whole.sigma, tuple) else (whole.sigma, whole.sigma)
     judged, chains = params.uncertainty, params.diversity
     asked = {"uncertainty": (*judged.sigmas, judged.direction_sigma), "diversity": (chains.sigma,)}

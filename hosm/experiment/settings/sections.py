@@ -137,13 +137,17 @@ class SweepParams(Frozen):
         whole = self.model_copy(update=every)
         return [cell for trial in whole.grid() for cell in whole.estimates(trial)]
 
+    def kinds(self, cell: dict[str, Any]) -> tuple[str, ...]:
+        """Return the kinds of the model at a cell, the last of which prevails."""
+        alone = ("first", "finite") if cell["regime"] == "finite" else ("first",)
+        target = cell["target"]
+        return {"dsm": (*alone, "dsm"), "dsm-vr": alone}.get(target, (target.split("-")[0],))
+
     def model(self, cell: dict[str, Any]) -> ModelParams:
         """Return the settings of the model at a cell."""
         layers, target = self.models[cell["dataset"]], cell["target"]
-        alone = ("first", "finite") if cell["regime"] == "finite" else ("first",)
-        kinds = {"dsm": (*alone, "dsm"), "dsm-vr": alone}.get(target, (target.split("-")[0],))
         merged = {key: value for key, value in layers.items() if key not in KINDS}
-        for kind in kinds:
+        for kind in self.kinds(cell):
             merged |= layers.get(kind, {})
         chosen = {key: value for key, value in cell.items() if key != "dataset"}
         return ModelParams(**{**merged, **chosen, "target": target.removeprefix("joint-")})

@@ -118,7 +118,7 @@ def settings(changes):
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     raw["profile"] = "smoke"
     raw["cluster"] |= {"workers": 3, "cpus_per_worker": 1, "max_failures": 0, "local_cpus": 3}
-    raw["train"]["two-modes"]["batch_size"] = 240
+    raw["train"]["planar"]["batch_size"] = 240
     changes(raw)
     return yaml.safe_dump(raw)
 
@@ -228,7 +228,7 @@ def test_the_sweep_is_submitted_by_rays_own_command(two_nodes, project, tmp_path
 
 
 def diverging(raw):
-    raw["train"]["two-modes"] |= {"learning_rate": 1e30, "target": "moment", "clip_norm": 0.0}
+    raw["train"]["planar"] |= {"learning_rate": 1e30, "target": "moment", "clip_norm": 0.0}
 
 
 def greedy(raw):

@@ -22,11 +22,11 @@ def project(tmp_path):
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())
     model = {"backbone": {"kind": "mlp", "width": 16, "shared": False}, "learning_rate": 1e-3}
     model |= {"batch_size": 32, "max_steps": 3000, "validate_every": 300, "average_width": 0.1}
-    sections = {key: value for key, value in raw["sweep"].items() if "backbone" not in str(value)}
+    models = ("gaussian100", "logistic", "logistic50", "logistic80")
+    sections = {key: value for key, value in raw["sweep"].items() if key not in models}
     sections |= {"datasets": ["gaussian2"], "ranks": [1, 2], "targets": ["jacobian", "residual"]}
     sections |= {"seeds": [0, 1, 2], "joint": [], "max_concurrent": 1, "common": model}
-    raw |= {"profile": "smoke", "sweep": {**sections, "gaussian2": {"rank": None}}}
-    del raw["sweep"]["gaussian2"]["rank"]
+    raw |= {"profile": "smoke", "sweep": {**sections, "gaussian2": {}}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(raw))
     run(tmp_path, "pipeline.prepare", "gaussian2").wait(120)
     return tmp_path

@@ -62,10 +62,24 @@ def test_a_plain_value_replaces_one_that_depends_on_the_profile(tmp_path):
     assert params.sweep.seeds == (7,) and params.sweep.ranks == (15, 20)
 
 
-def test_common_settings_yield_to_what_differs(tmp_path):
-    params = load_params(FILE)
-    assert params.train["mnist5k"].regime == "finite"
-    assert params.train["ring6"].regime == "streaming"
+def test_the_settings_of_a_data_set_prevail_over_those_that_it_shares(tmp_path):
+    def change(raw):
+        raw["train"]["common"].update(gamma=2.0, seed=5)
+        raw["train"]["denoisers"].update(gamma=3.0, patience=4)
+        raw["train"]["mnist5k"].update(patience=6)
+
+    train = load_params(write(tmp_path, change)).train
+    ring, digits = train["ring6"], train["mnist5k"]
+    assert (ring.regime, ring.gamma, ring.seed, ring.patience) == ("streaming", 2.0, 5, 0)
+    assert (digits.regime, digits.gamma, digits.seed, digits.patience) == ("finite", 3.0, 5, 6)
+    assert train["mnist"].patience == 4 and not {"common", "planar", "denoisers"} & set(train)
+
+
+def test_the_section_that_a_bad_setting_is_written_in_is_named(tmp_path):
+    for section in ("common", "denoisers", "mnist5k"):
+        change = setter("train", section, "gamma", value=-1.0)
+        with pytest.raises(SettingsError, match=f"train.{section}.gamma = -1.0"):
+            load_params(write(tmp_path, change))
 
 
 def setter(*keys, value):
@@ -84,26 +98,34 @@ def setter(*keys, value):
         (setter("profile", value="tablet"), "profile = 'tablet'; legal: smoke, laptop, paper"),
         (setter("sweep", "rnks", value=[1]), "unknown key sweep.rnks; legal: .*ranks"),
         (
-            setter("train", "ring6", "lerning_rate", value=1),
+            setter("train", "planar", "lerning_rate", value=1),
             r"unknown key .*lerning_rate; legal: .*learning_rate",
+        ),
+        (
+            setter("train", "planar", "datasets", value="ring6"),
+            "train.planar.datasets must be a list",
+        ),
+        (
+            setter("train", "planar", "datasets", value=["ring6", "mnist"]),
+            "train must list mnist once, got it in (planar|denoisers) and in ",
         ),
         (setter("trian", value={}), "unknown key trian; legal: .*train"),
         (  # of a regime and a data set that this profile leaves out
-            setter("sweep", "logistic80", "finite", "weight_decay", value=-1.0),
-            "sweep.logistic80.weight_decay = -1.0",
+            setter("sweep", "logistic", "finite", "weight_decay", value=-1.0),
+            "sweep.logistic.finite.weight_decay = -1.0",
         ),
         (
             setter("sweep", "logistic50", "first", "max_stepz", value=1),
-            "unknown key sweep.logistic50.max_stepz; legal: .*max_steps",
+            "unknown key sweep.logistic50.first.max_stepz; legal: .*max_steps",
         ),
         (
-            setter("train", "ring6", "sigma", value=0.0),
-            r"train.ring6.sigma = 0.0: .*greater than 0",
+            setter("train", "planar", "sigma", value=0.0),
+            r"train.planar.sigma = 0.0: .*greater than 0",
         ),
-        (setter("train", "ring6", "sigma", value=float("nan")), "train.ring6.sigma = nan"),
-        (setter("train", "ring6", "sigma", value=float("inf")), "train.ring6.sigma = inf"),
-        (setter("train", "ring6", "sigma", value="1e-3x"), "train.ring6.sigma = '1e-3x'"),
-        (setter("train", "ring6", "target", value="best"), "target = 'best': .*'jacobian'"),
+        (setter("train", "planar", "sigma", value=float("nan")), "train.planar.sigma = nan"),
+        (setter("train", "planar", "sigma", value=float("inf")), "train.planar.sigma = inf"),
+        (setter("train", "planar", "sigma", value="1e-3x"), "train.planar.sigma = '1e-3x'"),
+        (setter("train", "planar", "target", value="best"), "target = 'best': .*'jacobian'"),
         (setter("sweep", "ranks", value=[0]), "rank.* = 0: .*greater than or equal to 1"),
         (setter("sweep", "sigmas", value=[-0.1]), "sigma.* = -0.1"),
         (setter("sweep", "datasets", value=["gausian100"]), "'gausian100'; legal: .*gaussian100"),
