@@ -1,7 +1,8 @@
 """The site: README, the paper claim by claim, examples, the reference from the docstrings.
 
 Nothing is written twice: the home page is the README, the page of examples is made of their
-docstrings and code, and the report is copied as it is.
+docstrings and code, the reference has a page for each section of the library, and the report is
+copied as it is.
 """
 
 import ast
@@ -20,6 +21,11 @@ FORMULA = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
 MARKUP = re.compile(
     r"(?<!\\)[*|]|(?<=\w)_(?=\W|$)"
 )  # means something to Sphinx, but not in a docstring
+SECTIONS = (  # in the order in which they are read
+    *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
+    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator", "io", "cli"),
+    "checks",
+)
 sys.path.insert(0, str(ROOT))
 
 project = "hosm"
@@ -88,6 +94,29 @@ def _examples() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _reference() -> dict[str, str]:
+    """Return the pages of the reference in Markdown: one for each section of the library."""
+    about = (
+        "Each page is a section of the library, from its docstrings, which give shapes, units, "
+    )
+    about += "errors and the source of every formula."
+    tree = "\n".join(("```{toctree}", ":maxdepth: 2", "", *SECTIONS, "```"))
+    pages = {"index": f"# Reference\n\n{about}\n\n{tree}\n"}
+    for section in SECTIONS:
+        folder = ROOT / "hosm" / section
+        modules = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+        parts = [f"# {section}", _automodule(f"hosm.{section}", no_members=bool(modules))]
+        for module in modules:
+            parts += [f"## {module}", _automodule(f"hosm.{section}.{module}")]
+        pages[section] = "\n\n".join(parts) + "\n"
+    return pages
+
+
+def _automodule(name: str, no_members: bool = False) -> str:
+    option = "   :no-members:\n" if no_members else ""
+    return f"```{{eval-rst}}\n.. automodule:: {name}\n{option}```"
+
+
 def _home() -> str:
     """Return the home page, the README with its links as they are from here."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -101,7 +130,10 @@ def _home() -> str:
 
 
 def _write_pages(app: Sphinx) -> None:
-    for name, text in (("index", _home()), ("examples", _examples())):
+    pages = {"index": _home(), "examples": _examples()}
+    pages |= {f"reference/{name}": text for name, text in _reference().items()}
+    (Path(app.srcdir) / "reference").mkdir(exist_ok=True)
+    for name, text in pages.items():
         (Path(app.srcdir) / f"{name}.md").write_text(text, encoding="utf-8")
 
 
