@@ -1,6 +1,8 @@
 """dvc.yaml against the code: stage <-> file, params keys exist, deps cover the imports."""
 
 import ast
+import functools
+import operator
 from pathlib import Path
 
 import pytest
@@ -71,10 +73,15 @@ def module(name):
     return name.removesuffix("-images")
 
 
+def setting(key):
+    """The value at a dotted key of params.yaml."""
+    return functools.reduce(operator.getitem, key.split("."), PARAMS)
+
+
 def items(stage):
     """What a stage is run for: its list, or that of the parameter that it names."""
     named = stage.get("foreach", [None])
-    return PARAMS[named[2:-1]] if isinstance(named, str) else named
+    return setting(named[2:-1]) if isinstance(named, str) else named
 
 
 def test_every_stage_has_its_file_and_every_file_its_stage():
@@ -149,16 +156,14 @@ def test_params_exist_and_include_the_profile(name):
     assert "profile" in keys
     for item in items(stage):
         for key in keys:
-            value = PARAMS
-            for part in key.replace("${item}", str(item)).split("."):
-                value = value[part]
+            setting(key.replace("${item}", str(item)))
 
 
 def test_the_swept_datasets_are_prepared():
     swept = {name for names in PARAMS["sweep"]["datasets"].values() for name in names}
     assert swept <= set(GRAPH["prepare"]["foreach"])
-    images = {"mnist5k", "mnist", "cifar10"}
-    assert set(GRAPH["train"]["foreach"]) | images == set(PARAMS["train"]) - {"common"}
+    assert set(setting("train.planar.datasets")) <= set(GRAPH["prepare"]["foreach"])
+    assert set(PARAMS["images"]) <= set(setting("train.denoisers.datasets"))
     assert PARAMS["images"] == ["mnist5k"]  # what needs no network
 
 

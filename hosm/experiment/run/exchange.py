@@ -12,7 +12,9 @@ fetched is verified, and appears whole or not at all; nothing in it is executed.
 do by hand what `hosm.experiment.cluster.submit` does around a job.
 """
 
+import functools
 import hashlib
+import operator
 import os
 import sys
 import tempfile
@@ -73,8 +75,8 @@ def stages(root: Path) -> dict[str, StageFiles]:
     found: dict[str, StageFiles] = {}
     for name, stage in graph["stages"].items():
         items = stage.get("foreach", [])
-        if isinstance(items, str):  # ${key}
-            items = params[items[2:-1]]
+        if isinstance(items, str):  # ${section.key}
+            items = functools.reduce(operator.getitem, items[2:-1].split("."), params)
         found |= {f"{name}@{item}": _stage(stage["do"], item) for item in items}
         if "foreach" not in stage:
             found[name] = _stage(stage, "")
