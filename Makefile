@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all wheel lint types structure table1 denoisers mixing classes bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 denoisers mixing classes bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,8 +53,11 @@ lint: install ## ruff, check only
 types: install ## mypy
 	mypy
 
-structure: install ## imports, stages and sizes against the architecture
+structure: install ## imports and stages against the architecture
 	pytest tests/project/test_layers.py tests/project/test_pipeline.py
+
+check: lint types structure ## what changed since the last commit: style, types, structure, the tests of its folders
+	OMP_NUM_THREADS=1 sh tests/changed.sh
 
 table1: install ## the whole of table 1 at the paper's sizes, an hour and more on 2 cores -> reports/whole
 	rm -rf build/table1 && git clone -q . build/table1
