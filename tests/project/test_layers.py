@@ -26,7 +26,7 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
 }
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - {"cli", "moved", "distributions", "metrics"})
 BELOW = "settings run data shared train cluster"
-DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity"
+DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
     "run": "settings",

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.summary import paired
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.claims import Claim, Verdict, verdict
-from hosm.experiment.report.results import WHOLE, Diversity, Results
+from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.shared.rows import Row, records
 
 __all__ = ["diversity_claims"]
@@ -56,16 +57,16 @@ def _at_largest(where: str, found: Diversity, rows: dict[str, Row]) -> Iterator[
         yield Claim(where, statement, _larger(gain), evidence)
 
 
-def diversity_claims(results: Results) -> Iterator[Claim]:
+def diversity_claims(diversity: dict[str, Diversity]) -> Iterator[Claim]:
     """Yield what the numbers say about chains of images.
 
     Args:
-        results: what the stages measured.
+        diversity: what was measured of chains, by the name of their images.
     """
-    for name, found in results.diversity.items():
+    for name, found in diversity.items():
         rows = {str(row["sampler"]): row for row in records(found.summary)}
-        long = ", at length" if name.endswith(WHOLE) else ""
-        where = f"chains of images, {name.removesuffix(WHOLE)}{long}"
+        long = ", at length" if name.endswith(LONGER) else ""
+        where = f"chains of images, {name.removesuffix(LONGER)}{long}"
         yield from _equal(where, rows["Ozaki"], rows["Langevin"])
         yield from _at_largest(where, found, rows)
         ratio = rows["Ozaki"]["iteration_ratio"]

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.report.results import Diversity
 from hosm.experiment.settings import METHODS
 from hosm.experiment.shared.rows import Row, records
 

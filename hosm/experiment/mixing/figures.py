@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hosm.experiment.mixing.results import SAMPLERS, Sampling, comparisons
+from hosm.experiment.mixing.comparisons import SAMPLERS, comparisons
+from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.style import COLOURS, GREY, grid, key, legend, log_axis, styled
 from hosm.experiment.shared.rows import Row, groups, records

@@ -1,30 +1,15 @@
-"""What the stages `mixing` and `peers` found, and how samplers compare: table 3 and beside it."""
+"""What the stages `mixing` and `peers` wrote, and what is kept of a longer run of them."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.shared.files import Arrays, read_arrays, read_frame, read_json
-from hosm.experiment.shared.rows import Row, groups, records
+from hosm.experiment.shared.files import Arrays, read_arrays, read_frames, read_json
 
-__all__ = ["SAMPLERS", "Comparison", "Sampling", "comparisons", "load_sampling"]
+__all__ = ["Mixing", "Sampling", "load_mixing", "load_sampling"]
 
-SAMPLERS = {  # as tables and figures call them; those of other libraries keep their names
-    "langevin": "Langevin",
-    "ozaki none": "Ozaki, as printed",
-    "ozaki floor": "Ozaki, floor",
-    "ozaki abs": "Ozaki, abs",
-    "ozaki langevin": "Ozaki, langevin",
-    "ozaki full": "Ozaki, full s2",
-    "ozaki floor, Langevin's clock": "Ozaki, floor, Langevin’s clock",
-    "mala": "Langevin, adjusted",
-    "ozaki adjusted": "Ozaki, floor, adjusted",
-    "ozaki full adjusted": "Ozaki, full s2, adjusted",
-}
-OZAKI = [name for name in SAMPLERS if name.startswith("ozaki") and "adjusted" not in name]
 MEASURED = "ess_nice ess_bulk r_hat kolmogorov variance_ratio finite_share within_bound"
 FRAMES = {  # field of Sampling -> file, and the columns that a report needs
     "final": (
@@ -69,57 +54,21 @@ class Sampling:
     card: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Tuned Langevin and the best Ozaki, by effective samples per second, on one target.
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """A study of the samplers by this run, and one that is kept from a longer run, if any.
 
-    `ozaki` and `ratio` are None and NaN if none of its guards ended within the bounds; ratios
-    are Ozaki's over Langevin's, `error` is the standard error of `ratio`, per second.
+    `bias_bound` is the largest Kolmogorov distance that tuning accepts.
     """
 
-    target: str
-    scores: str
-    langevin: Row
-    ozaki: Row | None
-    ratio: float
-    error: float
-    per_iteration: float
-    adjusted: Row | None
-    peer: Row | None
+    run: Sampling
+    whole: Sampling | None
+    bias_bound: float
 
-
-def _ratio(first: Row, second: Row) -> tuple[float, float]:
-    """Return the ratio of effective samples per second, and its standard error."""
-    ratio = first["ess_bulk_per_second"] / second["ess_bulk_per_second"]
-    parts = [row["ess_bulk_standard_error"] / row["ess_bulk"] for row in (first, second)]
-    return ratio, ratio * math.hypot(*parts)
-
-
-def _best(rows: list[Row]) -> Row | None:
-    sound = [row for row in rows if row["within_bound"]]
-    return max(sound, key=lambda row: row["ess_bulk_per_second"], default=None)
-
-
-def comparisons(found: Sampling) -> list[Comparison]:
-    """Compare the samplers, tuned alike, on each target with each kind of scores.
-
-    Args:
-        found: tables of the samplers.
-    """
-    tuned, out = found.final[found.final["setting"] == "tuned"], []
-    for (target, scores), group in groups(tuned, "target", "scores"):
-        rows = {row["method"]: row for row in records(group)}
-        langevin = rows["langevin"]
-        ozaki = _best([rows[name] for name in OZAKI if name in rows])
-        adjusted = _best([row for name, row in rows.items() if name == "mala"])
-        peer = _best(records(found.peers[found.peers["target"] == target]))
-        ratio, error, each = math.nan, math.nan, math.nan
-        if ozaki is not None:
-            ratio, error = _ratio(ozaki, langevin)
-            each = ozaki["ess_bulk"] / langevin["ess_bulk"]
-        found_here = (langevin, ozaki, ratio, error, each, adjusted)
-        out.append(Comparison(target, scores, *found_here, peer if scores == "exact" else None))
-    return out
+    @property
+    def longest(self) -> Sampling:
+        """The longer study if there is one, else that of this run."""
+        return self.whole or self.run
 
 
 def load_sampling(folder: Path, *, pictured: bool = True) -> Sampling:
@@ -133,9 +82,24 @@ def load_sampling(folder: Path, *, pictured: bool = True) -> Sampling:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column, or holds no rows.
     """
-    frames: dict[str, Any] = {
-        field: read_frame(folder / file, columns) for field, (file, columns) in FRAMES.items()
-    }
+    frames = read_frames(folder, FRAMES)
     draws = read_arrays(folder / "mixing" / "samples.npz") if pictured else {}
     card = {} if pictured else read_json(folder / "card.json", "profile commit hardware")
     return Sampling(**frames, draws=draws, card=card)
+
+
+def load_mixing(results: Path, kept: Path, bias_bound: float) -> Mixing:
+    """Read the tables of the samplers, of this run and of a longer one.
+
+    Args:
+        results: the folder `data/results`.
+        kept: the folder `reports/whole` of what is kept of longer runs.
+        bias_bound: largest Kolmogorov distance that tuning accepts.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file lacks a column, or holds no rows.
+    """
+    longer = kept / "sampling"
+    whole = load_sampling(longer, pictured=False) if longer.is_dir() else None
+    return Mixing(load_sampling(results), whole, bias_bound)

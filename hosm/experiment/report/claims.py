@@ -223,7 +223,7 @@ def claims(results: Results) -> list[Claim]:
     Args:
         results: what the stages measured.
     """
-    return [*_accuracy(results.accuracy), *_others(results)]
+    return [*_accuracy(results.accuracy.table1), *_others(results)]
 
 
 def replicated_claims(results: Results) -> list[Claim]:
@@ -232,16 +232,16 @@ def replicated_claims(results: Results) -> list[Claim]:
     Args:
         results: what the stages measured.
     """
-    return [*_accuracy(results.whole.accuracy), *_others(results)]
+    return [*_accuracy(results.accuracy.whole.table1), *_others(results)]
 
 
 def _others(results: Results) -> list[Claim]:
     return [
-        *_first_order(results.trials),
-        *_reduction(results.reduction_errors),
-        *_speed(results.speed),
-        *_cost(results.training_cost, results.slopes),
-        *sampling_claims(results.sampling_whole or results.sampling),
-        *denoiser_claims(results),
-        *diversity_claims(results),
+        *_first_order(results.accuracy.trials),
+        *_reduction(results.reduction.errors),
+        *_speed(results.cost.speed),
+        *_cost(results.cost.training, results.cost.slopes),
+        *sampling_claims(results.mixing.longest),
+        *denoiser_claims(results.denoising.posteriors, results.denoisers),
+        *diversity_claims(results.diversity),
     ]

@@ -20,6 +20,7 @@ from hosm.experiment.diversity.figures import (
     noise_figure,
     steps_figure,
 )
+from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.mixing import figures as sampling_figures
 from hosm.experiment.mixing import pictures as sampling_pictures
 from hosm.experiment.presenting import number_formats as cells
@@ -38,7 +39,7 @@ from hosm.experiment.presenting.style import (
     styled,
 )
 from hosm.experiment.reduction.figures import reduction_figure
-from hosm.experiment.report.results import Denoiser, Diversity, Results
+from hosm.experiment.report.results import Results
 from hosm.experiment.shared.rows import Row, groups, is_exact, is_reference, method_order, records
 from hosm.experiment.uncertainty import pictures
 from hosm.experiment.uncertainty.figures import (
@@ -46,6 +47,7 @@ from hosm.experiment.uncertainty.figures import (
     explained_figure,
     plane_figure,
 )
+from hosm.experiment.uncertainty.results import Denoiser
 
 __all__ = [
     "accuracy_figure",
@@ -225,8 +227,8 @@ def _denoiser_drawings(name: str, found: Denoiser) -> dict[str, Callable[[], Fig
 
 def _sampling_drawings(results: Results) -> dict[str, Callable[[], Figure]]:
     """Return what draws the figures of the samplers, by their names."""
-    found, bound = results.sampling, results.bias_bound
-    longest = results.sampling_whole or found
+    found, bound = results.mixing.run, results.mixing.bias_bound
+    longest = results.mixing.longest
     return {
         "tuning": lambda: sampling_figures.tuning_figure(longest.tuning, bound),
         "curves": lambda: sampling_figures.curves_figure(longest, bound),
@@ -264,15 +266,19 @@ def write_all(results: Results, folder: Path) -> dict[str, Path]:
         The files by the figures' names.
     """
     drawings: dict[str, Callable[[], Figure]] = {
-        "accuracy": lambda: accuracy_figure(results.accuracy),
-        "targets": lambda: targets_figure(results.learning, results.accuracy),
-        "whole": lambda: targets_figure(results.whole.learning, results.whole.accuracy),
-        "reduction": lambda: reduction_figure(results.reduction, results.estimates),
-        "speed": lambda: speed_figure(results.speed),
-        "losses": lambda: loss_figure(results.training_cost),
-        "growth": lambda: growth_figure(results.growth, results.slopes),
+        "accuracy": lambda: accuracy_figure(results.accuracy.table1),
+        "targets": lambda: targets_figure(results.accuracy.learning, results.accuracy.table1),
+        "whole": lambda: targets_figure(
+            results.accuracy.whole.learning, results.accuracy.whole.table1
+        ),
+        "reduction": lambda: reduction_figure(
+            results.reduction.curves, results.reduction.estimates
+        ),
+        "speed": lambda: speed_figure(results.cost.speed),
+        "losses": lambda: loss_figure(results.cost.training),
+        "growth": lambda: growth_figure(results.cost.growth, results.cost.slopes),
         **_sampling_drawings(results),
-        "plane": lambda: plane_figure(results.points, results.planar),
+        "plane": lambda: plane_figure(results.denoising.points, results.denoising.posteriors),
         "training": lambda: training_figure(results.training),
     }
     for name, found in results.denoisers.items():

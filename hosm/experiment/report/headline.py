@@ -7,9 +7,11 @@ import pandas as pd
 
 from hosm.experiment.cost import tables as cost_tables
 from hosm.experiment.cost.study.ratios import speed_ratios
-from hosm.experiment.mixing.results import SAMPLERS, Sampling, comparisons
+from hosm.experiment.mixing.comparisons import SAMPLERS, comparisons
+from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.report.results import WHOLE, Results
+from hosm.experiment.presenting.longer_runs import LONGER
+from hosm.experiment.report.results import Results
 from hosm.experiment.shared.rows import BASELINE, Row, groups, records
 
 __all__ = ["headline", "headline_table", "readme_block", "replace_between_markers"]
@@ -94,7 +96,7 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[Line]:
 
 def _cost_lines(results: Results) -> Iterator[Line]:
     """Yield what training costs beside a dense loss and a first-order step, and its growth."""
-    training = results.training_cost[results.training_cost["device"] == "cpu"]
+    training = results.cost.training[results.cost.training["device"] == "cpu"]
     losses = records(cost_tables.loss_table(training))
     largest = [row for row in losses if row["D"] == losses[-1]["D"]]
     names = ("Target", "Variance reduction", "Dense / ours")
@@ -107,7 +109,7 @@ def _cost_lines(results: Results) -> Iterator[Line]:
     reductions, over = (" / ".join(row[name] for row in joint) for name in (names[1], OVER))
     where = f"time of a step of s1 and s2 over s1 alone, U-Net, {size}"
     yield where, f"jacobian, variance reduction {reductions}", cells.DASH, over
-    slopes = results.slopes[results.slopes["device"] == "cpu"]
+    slopes = results.cost.slopes[results.cost.slopes["device"] == "cpu"]
     fits = slopes[(slopes["method"] == "joint step") & (slopes["variable"] == "D")]
     for fit in records(fits.nlargest(1, "rank")):
         ends = f"{fit['from']:,.0f} to {fit['to']:,.0f}"
@@ -143,11 +145,13 @@ def _sampling_lines(found: Sampling) -> Iterator[Line]:
 
 def _denoiser_lines(results: Results) -> Iterator[Line]:
     """Yield errors in the plane; likelihoods and correlation of images, at length if there."""
-    errors = {row["dataset"]: row["covariance_error"] for row in records(results.planar)}
+    errors = {
+        row["dataset"]: row["covariance_error"] for row in records(results.denoising.posteriors)
+    }
     where = "error of the posterior covariance, " + " / ".join(errors)
     values = " / ".join(f"{100 * error:.1f} %" for error in errors.values())
     yield where, "s2, jacobian, against the exact posterior", cells.DASH, values
-    longest = {name.removesuffix(WHOLE): found for name, found in results.denoisers.items()}
+    longest = {name.removesuffix(LONGER): found for name, found in results.denoisers.items()}
     for name, found in longest.items():
         whole = found.numbers[found.numbers["model"] == "range"]
         rows = records(whole)
@@ -167,9 +171,9 @@ def headline(results: Results) -> list[Line]:
 
     Errors are those of the whole of table 1, the rest those of this run.
     """
-    lines = [*_accuracy_lines(results.whole.accuracy), *_speed_lines(results.speed)]
+    lines = [*_accuracy_lines(results.accuracy.whole.table1), *_speed_lines(results.cost.speed)]
     lines += _cost_lines(results)
-    lines += _sampling_lines(results.sampling_whole or results.sampling)
+    lines += _sampling_lines(results.mixing.longest)
     return [*lines, *_denoiser_lines(results)]
 
 
@@ -186,7 +190,7 @@ def readme_block(results: Results, facts: dict[str, Any]) -> str:
         facts: as `page.facts` returns them.
     """
     frame = headline_table(results)
-    seeds, counts = facts["seeds"], results.whole.accuracy["seeds"].dropna()
+    seeds, counts = facts["seeds"], results.accuracy.whole.table1["seeds"].dropna()
     few, many = int(counts.min()), int(counts.max())
     whole = f"{few} to {many}" if few < many else f"{few}"
     named = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

@@ -14,13 +14,16 @@ import jinja2
 import pandas as pd
 from PIL import Image
 
+from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.report.captions import FIGURES
 from hosm.experiment.report.claims import claims, replicated_claims
 from hosm.experiment.report.replication import ERRATA, Replicated, replication
-from hosm.experiment.report.results import WHOLE, Denoiser, Diversity, Results
+from hosm.experiment.report.results import Results
 from hosm.experiment.report.tables import display_tables
 from hosm.experiment.run.provenance import facts
+from hosm.experiment.uncertainty.results import Denoiser
 from hosm.io import write_whole
 
 __all__ = ["facts", "page_context", "render_page", "write"]
@@ -108,8 +111,8 @@ def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
     settings, made = found.card["settings"], found.card["made"]
     most = found.numbers.sort_values("draws").iloc[-1]
     return {
-        "title": name.removesuffix(WHOLE),
-        "whole": name.endswith(WHOLE),
+        "title": name.removesuffix(LONGER),
+        "whole": name.endswith(LONGER),
         "draws": int(most["draws"]),
         "mapped": int(most["mapped"]),
         "images": int(most["images"]),
@@ -127,7 +130,7 @@ def _diversity(name: str, found: Diversity) -> dict[str, Any]:
     }
     settings, starts = card["settings"], found.curves["start"].nunique()
     numbers = {"starts": starts, "images": int(card["accuracies"]["clean_images"])}
-    origin = {"whole": name.endswith(WHOLE), "title": name.removesuffix(WHOLE)}
+    origin = {"whole": name.endswith(LONGER), "title": name.removesuffix(LONGER)}
     origin |= {"made": card["made"], "baseline": f"{_baseline(found.curves):.1%}"}
     return {**settings, **percent, **numbers, **origin}
 
@@ -155,9 +158,9 @@ def page_context(
         "facts": facts,
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
         "diversity": {name: _diversity(name, found) for name, found in results.diversity.items()},
-        "bias_bound": results.bias_bound,
-        "whole": results.whole.card,
-        "sampling_whole": results.sampling_whole and results.sampling_whole.card,
+        "bias_bound": results.mixing.bias_bound,
+        "whole": results.accuracy.whole.card,
+        "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
         "figures": {name: _picture(name, path) for name, path in figures.items()},
         "failing": [claim for claim in judged if claim.verdict == "does not hold"],

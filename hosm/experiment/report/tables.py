@@ -124,23 +124,23 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     of_images += [diversity_tables(*each) for each in results.diversity.items()]
     return {
         "headline": headline_table(results),
-        "table1-accuracy": accuracy_table(results.accuracy),
-        "table1-cost": cost_table(results.cost),
-        "table1-whole": accuracy_table(results.whole.accuracy),
-        "table1-whole-cost": cost_table(results.whole.cost),
-        "table1-first-order": first_order_table(results.trials),
-        "figure1-errors": reduction_table(results.reduction_errors),
-        "table2-speed": speed_table(results.speed),
-        "table2-ratios": ratio_table(results.speed),
-        "cost-losses": cost_tables.loss_table(results.training_cost),
-        "cost-steps": cost_tables.step_table(results.training_cost),
-        "cost-variants": cost_tables.variant_table(results.training_cost),
-        "cost-dimension": cost_tables.growth_table(results.growth, results.slopes),
-        "cost-rank": cost_tables.rank_table(results.growth, results.slopes),
-        "scaling-workers": cost_tables.workers_table(results.workers),
-        "scaling-plan": cost_tables.plan_table(results.plan),
+        "table1-accuracy": accuracy_table(results.accuracy.table1),
+        "table1-cost": cost_table(results.accuracy.cost),
+        "table1-whole": accuracy_table(results.accuracy.whole.table1),
+        "table1-whole-cost": cost_table(results.accuracy.whole.cost),
+        "table1-first-order": first_order_table(results.accuracy.trials),
+        "figure1-errors": reduction_table(results.reduction.errors),
+        "table2-speed": speed_table(results.cost.speed),
+        "table2-ratios": ratio_table(results.cost.speed),
+        "cost-losses": cost_tables.loss_table(results.cost.training),
+        "cost-steps": cost_tables.step_table(results.cost.training),
+        "cost-variants": cost_tables.variant_table(results.cost.training),
+        "cost-dimension": cost_tables.growth_table(results.cost.growth, results.cost.slopes),
+        "cost-rank": cost_tables.rank_table(results.cost.growth, results.cost.slopes),
+        "scaling-workers": cost_tables.workers_table(results.cost.workers),
+        "scaling-plan": cost_tables.plan_table(results.cost.plan),
         **_sampling_tables(results),
-        "figure2-posteriors": posterior_table(results.planar),
+        "figure2-posteriors": posterior_table(results.denoising.posteriors),
         **{name: table for tables in of_images for name, table in tables.items()},
     }
 
@@ -148,13 +148,13 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
 def _sampling_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return the tables of the samplers, of this run and of one that is kept."""
     tables = {
-        "table3-comparison": comparison_table(results.sampling),
-        "table3-mixing": mixing_table(results.sampling.final),
-        "table3-peers": peer_table(results.sampling.peers),
+        "table3-comparison": comparison_table(results.mixing.run),
+        "table3-mixing": mixing_table(results.mixing.run.final),
+        "table3-peers": peer_table(results.mixing.run.peers),
     }
-    if results.sampling_whole is not None:
-        tables["table3-whole"] = mixing_table(results.sampling_whole.final)
-        tables["table3-comparison-whole"] = comparison_table(results.sampling_whole)
+    if results.mixing.whole is not None:
+        tables["table3-whole"] = mixing_table(results.mixing.whole.final)
+        tables["table3-comparison-whole"] = comparison_table(results.mixing.whole)
     return tables
 
 

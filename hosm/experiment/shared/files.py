@@ -1,6 +1,7 @@
 """Files that stages wrote, read and checked: tables, arrays, cards."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Arrays", "read_arrays", "read_frame", "read_json"]
+__all__ = ["Arrays", "read_arrays", "read_frame", "read_frames", "read_json"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -41,6 +42,16 @@ def read_frame(path: Path, columns: str) -> pd.DataFrame:
     if frame.empty:
         raise ValueError(f"{path} holds no rows")
     return frame
+
+
+def read_frames(folder: Path, files: Mapping[str, tuple[str, str]]) -> dict[str, pd.DataFrame]:
+    """Return tables by their names.
+
+    Args:
+        folder: that they lie in.
+        files: name -> file below the folder, and the columns that it must have.
+    """
+    return {name: read_frame(folder / file, columns) for name, (file, columns) in files.items()}
 
 
 def read_arrays(path: Path, names: str = "") -> Arrays:

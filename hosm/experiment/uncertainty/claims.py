@@ -6,8 +6,9 @@ import pandas as pd
 
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.claims import Claim, Verdict, verdict
-from hosm.experiment.report.results import WHOLE, Denoiser, Results
+from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.shared.rows import Row, records
+from hosm.experiment.uncertainty.results import Denoiser
 
 __all__ = ["denoiser_claims"]
 
@@ -124,8 +125,8 @@ def _directions(where: str, directions: pd.DataFrame) -> Iterator[Claim]:
 
 def _denoiser(name: str, found: Denoiser) -> Iterator[Claim]:
     kinds = {kind: records(part) for kind, part in found.numbers.groupby("model", sort=False)}
-    long = ", trained at length" if name.endswith(WHOLE) else ""
-    where, rows = f"denoiser, {name.removesuffix(WHOLE)}{long}", kinds["range"]
+    long = ", trained at length" if name.endswith(LONGER) else ""
+    where, rows = f"denoiser, {name.removesuffix(LONGER)}{long}", kinds["range"]
     bins = found.reliability[found.reliability["model"] == "range"]
     yield from _maps(where, rows, bins)
     yield from _likelihoods(where, rows)
@@ -137,12 +138,13 @@ def _denoiser(name: str, found: Denoiser) -> Iterator[Claim]:
     yield Claim(where, "with psd no variance is negative", verdict(least > 0), evidence)
 
 
-def denoiser_claims(results: Results) -> Iterator[Claim]:
+def denoiser_claims(planar: pd.DataFrame, denoisers: dict[str, Denoiser]) -> Iterator[Claim]:
     """Yield what the numbers say about posteriors in the plane and of images.
 
     Args:
-        results: what the stages measured.
+        planar: errors of posteriors in the plane.
+        denoisers: what was measured of each denoiser, by the name of its images.
     """
-    yield from _plane(results.planar)
-    for name, found in results.denoisers.items():
+    yield from _plane(planar)
+    for name, found in denoisers.items():
         yield from _denoiser(name, found)

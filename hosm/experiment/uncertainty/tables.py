@@ -3,8 +3,8 @@
 import pandas as pd
 
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.report.results import Denoiser
 from hosm.experiment.shared.rows import Row, groups, records
+from hosm.experiment.uncertainty.results import Denoiser
 
 __all__ = [
     "calibration_table",

@@ -10,7 +10,8 @@ import pytest
 from hosm.experiment.mixing import figures as sampling_figures
 from hosm.experiment.mixing import pictures as sampling_pictures
 from hosm.experiment.mixing.claims import sampling_claims
-from hosm.experiment.mixing.results import comparisons, load_sampling
+from hosm.experiment.mixing.comparisons import comparisons
+from hosm.experiment.mixing.results import load_sampling
 from hosm.experiment.mixing.tables import comparison_table, mixing_table, peer_table, why
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting import style

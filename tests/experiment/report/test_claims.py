@@ -33,7 +33,7 @@ def test_an_objective_that_loses_to_autodiff_does_not_hold(results):
 
 
 def test_the_verdict_follows_the_numbers(results):
-    accuracy = results.accuracy.copy()
+    accuracy = results.accuracy.table1.copy()
     moment = (accuracy["method"] == "s2, moment") & (accuracy["dataset"] == "gaussian100")
     accuracy.loc[moment, "mean"] = 1.9
     judged = list(module._accuracy(accuracy))
@@ -46,7 +46,7 @@ def test_the_verdict_follows_the_numbers(results):
 
 
 def test_one_seed_decides_by_the_means(results):
-    accuracy = results.accuracy.assign(standard_error=math.nan)
+    accuracy = results.accuracy.table1.assign(standard_error=math.nan)
     claim = _find(module._accuracy(accuracy), "logistic50", "most accurate s2")
     assert claim.verdict == "holds"
     assert claim.evidence == "s2, jacobian: 7.80; autodiff, DSM-VR: 8.10"
@@ -74,13 +74,13 @@ def test_joint_training_is_compared_with_training_alone(results):
 
 
 def test_costs_are_judged_against_s1_alone_and_a_line(results):
-    step, growth = module._cost(results.training_cost, results.slopes)
+    step, growth = module._cost(results.cost.training, results.cost.slopes)
     assert step.verdict == growth.verdict == "holds"
     assert step.evidence.startswith("1.40×") and "antithetic" in step.where
     assert "1.00 and 1.00" in growth.evidence
-    dear = results.training_cost.copy()
+    dear = results.cost.training.copy()
     dear.loc[dear["target"] == "jacobian", "seconds"] *= 2
-    steep = results.slopes.assign(late_time=1.3)
+    steep = results.cost.slopes.assign(late_time=1.3)
     assert {claim.verdict for claim in module._cost(dear, steep)} == {"does not hold"}
 
 
@@ -89,7 +89,7 @@ def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results
     assert _find(judged, "MLP", "half of the paper's factor").verdict == "does not hold"
     assert _find(judged, "U-Net", "half of the paper's factor").verdict == "holds"
     assert _find(judged, "MLP", "fastest chunked").evidence.endswith("autodiff reverse, chunked")
-    slow = results.speed.copy()
+    slow = results.cost.speed.copy()
     slow.loc[slow["method"] == "autodiff forward, chunked", ["seconds", "seconds_low"]] = 1e-4
     claim = _find(module._speed(slow), "MLP", "fastest chunked")
     assert claim.verdict == "does not hold"
@@ -98,7 +98,7 @@ def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results
 
 def _denoiser_claims(results, **changed):
     found = replace(results.denoisers["mnist5k"], **changed)
-    return list(denoiser_claims(replace(results, denoisers={"mnist5k": found})))
+    return list(denoiser_claims(results.denoising.posteriors, {"mnist5k": found}))
 
 
 def _changed(frame, of, **values):
@@ -129,7 +129,7 @@ def test_a_denoiser_is_judged_by_its_numbers_at_every_scale(results, of, values,
 
 
 def test_a_denoiser_trained_at_length_is_judged_apart(results):
-    judged = list(denoiser_claims(results))
+    judged = list(denoiser_claims(results.denoising.posteriors, results.denoisers))
     words = "than under its diagonal"
     assert "-1,605" in _find(judged, "denoiser, mnist5k", words, exact=True).evidence
     assert "-2,005" in _find(judged, "denoiser, mnist5k, trained at length", words).evidence
@@ -165,17 +165,17 @@ def test_directions_must_hold_as_much_and_cost_little(results, values):
 def test_posteriors_in_the_plane_are_judged(results, values, words):
     where = "points in the plane"
     assert _find(_denoiser_claims(results), where, words).verdict == "holds"
-    planar = _changed(results.planar, "dataset == 'rings'", **values)
-    judged = list(denoiser_claims(replace(results, planar=planar)))
+    planar = _changed(results.denoising.posteriors, "dataset == 'rings'", **values)
+    judged = list(denoiser_claims(planar, results.denoisers))
     assert _find(judged, where, words).verdict == "does not hold"
 
 
 def test_figure_1_is_judged_at_both_ends_of_sigma(results):
-    near, far, same = module._reduction(results.reduction_errors)
+    near, far, same = module._reduction(results.reduction.errors)
     assert (near.verdict, far.verdict, same.verdict) == ("holds", "does not hold", "holds")
     assert near.where.endswith("σ = 0.001") and far.where.endswith("σ = 0.1")
     assert "3,000 and 3,000 without, 0.02" in near.evidence and same.evidence.startswith("1.00")
-    errors = results.reduction_errors.copy()
+    errors = results.reduction.errors.copy()
     none = errors["reduction"] == "none"
     errors.loc[none, ["s1_error", "s2_error"]] = 0.03
     near, far, _ = module._reduction(errors)

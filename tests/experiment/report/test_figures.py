@@ -63,7 +63,7 @@ def test_a_figure_has_the_same_bytes_when_drawn_again(results, written, tmp_path
 
 
 def test_accuracy_names_the_lowest_error_and_tells_ours_from_the_papers(results):
-    figure = figures.accuracy_figure(results.accuracy)
+    figure = figures.accuracy_figure(results.accuracy.table1)
     words = _words(figure)
     assert "gaussian100, streaming, σ = 0.05\nlowest: s2, jacobian, r = 30, 2.10" in words
     assert {"ours, r = 30", "the paper's", "floor of a rank", "constant Hessian"} <= set(words)
@@ -72,7 +72,7 @@ def test_accuracy_names_the_lowest_error_and_tells_ours_from_the_papers(results)
 
 
 def test_accuracy_draws_the_papers_values_where_there_are_any(results):
-    ax = figures.accuracy_figure(results.accuracy).axes[0]
+    ax = figures.accuracy_figure(results.accuracy.table1).axes[0]
     hollow = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"]
     assert sorted(x for x in hollow if not math.isnan(x)) == [
         2.05,
@@ -85,7 +85,7 @@ def test_accuracy_draws_the_papers_values_where_there_are_any(results):
 
 
 def test_targets_show_error_against_seconds_with_the_references(results):
-    figure = figures.targets_figure(results.learning, results.accuracy)
+    figure = figures.targets_figure(results.accuracy.learning, results.accuracy.table1)
     gaussian, logistic = figure.axes
     words = _words(figure)
     assert "gaussian100, streaming, σ = 0.05, r = 30\nends lowest: s2, jacobian, 2.00" in words
@@ -97,7 +97,7 @@ def test_targets_show_error_against_seconds_with_the_references(results):
 
 
 def test_accuracy_leaves_out_a_constant_that_is_exact(results):
-    gaussian, logistic = figures.accuracy_figure(results.accuracy).axes
+    gaussian, logistic = figures.accuracy_figure(results.accuracy.table1).axes
     dashed = [
         [line for line in ax.lines if line.get_linestyle() == "--"] for ax in (gaussian, logistic)
     ]
@@ -106,7 +106,7 @@ def test_accuracy_leaves_out_a_constant_that_is_exact(results):
 
 
 def test_speed_states_ratios_units_and_the_time_of_s1(results):
-    figure = figures.speed_figure(results.speed)
+    figure = figures.speed_figure(results.cost.speed)
     words = _words(figure)
     found = "24.0× the time of s2 by the loop, 6.00× by the fastest chunked autodiff"
     assert f"MLP, D = 100\nat r = 20: {found}" in words
@@ -174,7 +174,7 @@ def test_explained_states_share_and_saving(denoiser):
 
 
 def test_plane_has_a_line_for_each_set_of_points_on_the_clean_ones_axes(results):
-    figure = denoiser_figures.plane_figure(results.points, results.planar)
+    figure = denoiser_figures.plane_figure(results.denoising.points, results.denoising.posteriors)
     assert len(figure.axes) == 2 * 5
     assert {ax.get_xlim() for ax in figure.axes[:5]} == {figure.axes[0].get_xlim()}
     assert any("error of C: 6.0 %" in text for text in _words(figure))

@@ -29,8 +29,8 @@ def test_each_entry_is_decided_by_something(judged):
 
 def test_accuracy_is_judged_by_the_whole_table(tmp_path):
     results = load_results(write_inputs(tmp_path))
-    moment = results.whole.accuracy["method"] == "s2, moment"
-    results.whole.accuracy.loc[moment, ["mean", "standard_error"]] = 0.1, 0.001
+    moment = results.accuracy.whole.table1["method"] == "s2, moment"
+    results.accuracy.whole.table1.loc[moment, ["mean", "standard_error"]] = 0.1, 0.001
     found = next(e for e in replication(replicated_claims(results)) if e.paper.figure == "whole")
     assert found.verdict == "holds"
 

@@ -57,7 +57,7 @@ def test_numbers_have_three_significant_digits(value, text):
 
 
 def test_table1_shows_the_paper_beside_ours(results):
-    table = accuracy_tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy.table1)
     row = _only(table, Method="s2, moment", Rank="30")
     assert row["Data set"] == "gaussian100 (reconstruction)"
     assert row["Paper, σ = 0.05"] == "2.05 ± 0.544"
@@ -67,7 +67,7 @@ def test_table1_shows_the_paper_beside_ours(results):
 
 
 def test_table1_lists_baselines_then_estimates_then_references(results):
-    table = accuracy_tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy.table1)
     gaussian = table["Data set"].str.startswith("gaussian")
     methods = list(dict.fromkeys(table[gaussian]["Method"]))
     assert methods[:3] == ["autodiff, DSM", "autodiff, DSM-VR", "autodiff, joint moment"]
@@ -80,7 +80,7 @@ def test_table1_lists_baselines_then_estimates_then_references(results):
 
 
 def test_table1_marks_the_lowest_error_and_what_is_within_two_standard_errors(results):
-    table = accuracy_tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy.table1)
     marked = table[table["Ours ± s.e., σ = 0.05"].map(cells.is_bold)]
     gaussian = marked[marked["Data set"].str.startswith("gaussian")]
     assert list(zip(gaussian["Method"], gaussian["Rank"], strict=True)) == [("s2, jacobian", "30")]
@@ -90,7 +90,7 @@ def test_table1_marks_the_lowest_error_and_what_is_within_two_standard_errors(re
 
 
 def test_cost_is_stated_for_each_kind_of_fit(results):
-    table = accuracy_tables.cost_table(results.cost)
+    table = accuracy_tables.cost_table(results.accuracy.cost)
     assert list(table["Trained"]) == ["s1, DSM-VR", "s2, jacobian", "–"]
     assert list(table["Minutes, one thread each"]) == ["0.500", "1.00", "1.50"]
     assert list(table["Seconds per fit"]) == ["15.0", "30.0", "–"]
@@ -105,7 +105,7 @@ def test_a_reference_is_never_marked_as_the_best():
 
 
 def test_the_constant_is_exact_for_a_gaussian_alone(results):
-    table = accuracy_tables.accuracy_table(results.accuracy)
+    table = accuracy_tables.accuracy_table(results.accuracy.table1)
     constants = table[table["Method"] == "constant predictor"]["Ours ± s.e., σ = 0.05"]
     assert list(constants) == ["0 (exact)", "17.8"]
 
@@ -117,7 +117,7 @@ def test_each_sigma_has_its_columns_and_each_regime_its_references(tmp_path):
     other = frame[frame["sigma"].notna()].assign(sigma=0.1, mean=lambda f: f["mean"] + 1)
     finite = frame[frame["sigma"].notna()].assign(regime="finite")
     pd.concat([frame, other, finite]).to_csv(path, index=False)
-    table = accuracy_tables.accuracy_table(tables.load_results(root).accuracy)
+    table = accuracy_tables.accuracy_table(tables.load_results(root).accuracy.table1)
     assert [name for name in table if "σ = 0.1" in name] == [
         "Paper, σ = 0.1",
         "Ours ± s.e., σ = 0.1",
@@ -134,19 +134,19 @@ def _logistic():
 
 
 def test_one_seed_has_no_standard_error(results):
-    accuracy = results.accuracy.assign(standard_error=math.nan)
+    accuracy = results.accuracy.table1.assign(standard_error=math.nan)
     table = accuracy_tables.accuracy_table(accuracy)
     assert _only(table, Method="s2, moment", Rank="30")["Ours ± s.e., σ = 0.05"] == "7.20"
 
 
 def test_errors_of_s1_are_averaged_over_seeds(results):
-    table = accuracy_tables.first_order_table(results.trials)
+    table = accuracy_tables.first_order_table(results.accuracy.trials)
     row = _only(table, Objective="DSM-VR", **_logistic())
     assert row["Squared error of s1, ours ± s.e."] == "0.5250 ± 0.0050"
 
 
 def test_ratios_of_table2_are_those_of_the_medians(results):
-    ratios = {(row["backbone"], row["rank"]): row for row in speed_ratios(results.speed)}
+    ratios = {(row["backbone"], row["rank"]): row for row in speed_ratios(results.cost.speed)}
     row = ratios["mlp", 20]
     assert row["loop"] == pytest.approx(12 / 0.5)
     assert row["loop_low"] == pytest.approx(12 * 0.9 / (0.5 * 1.25))
@@ -160,11 +160,13 @@ def test_ratios_of_table2_are_those_of_the_medians(results):
 
 
 def test_a_compiled_s2_is_measured_against_the_best_compiled_autodiff(results):
-    rows = results.speed[(results.speed["backbone"] == "mlp") & (results.speed["rank"] <= 20)]
+    rows = results.cost.speed[
+        (results.cost.speed["backbone"] == "mlp") & (results.cost.speed["rank"] <= 20)
+    ]
     names = {"s2": "s2, compiled", "autodiff reverse, chunked": "autodiff reverse, compiled"}
     fast = rows[rows["method"].isin(names)].replace({"method": names})
     fast = fast.assign(seconds=fast["seconds"] / 4)
-    speed = pd.concat([results.speed, fast])
+    speed = pd.concat([results.cost.speed, fast])
     ratios = [row for row in speed_ratios(speed) if row["backbone"] == "mlp" and row["rank"] == 20]
     plain, compiled = ratios
     assert not plain["compiled"] and plain["chunked"] == pytest.approx(3 / 0.5)
@@ -174,15 +176,17 @@ def test_a_compiled_s2_is_measured_against_the_best_compiled_autodiff(results):
 
 
 def test_ratios_are_shown_with_their_range_and_the_papers(results):
-    row = _only(tables.ratio_table(results.speed), Network="U-Net, D = 784, batch 10", Rank="20")
+    row = _only(
+        tables.ratio_table(results.cost.speed), Network="U-Net, D = 784, batch 10", Rank="20"
+    )
     assert row["Loop / s2, paper"] == "510×"
     assert row["Loop / s2, ours (range)"] == "600× (432 to 833)"
-    other = tables.ratio_table(results.speed).iloc[2]
+    other = tables.ratio_table(results.cost.speed).iloc[2]
     assert other["s1 and s2 of a shared trunk / s1, ours"] == "–"
 
 
 def test_table2_says_where_rows_were_scaled_and_marks_the_fastest(results):
-    table = tables.speed_table(results.speed)
+    table = tables.speed_table(results.cost.speed)
     loops = table[table["Method"] == "autodiff loop"]
     assert list(loops["Jacobian rows timed"]) == ["all", "scaled from 49 of 784 rows"]
     assert list(loops["Paper, TITAN Xp (ms)"]) == ["32.1", "34,600"]
@@ -192,7 +196,7 @@ def test_table2_says_where_rows_were_scaled_and_marks_the_fastest(results):
 
 
 def test_posteriors_in_the_plane_stand_beside_the_exact_ones(results):
-    row = _only(denoiser_tables.posterior_table(results.planar), Points="moons")
+    row = _only(denoiser_tables.posterior_table(results.denoising.posteriors), Points="moons")
     assert row["Error of C, relative ± s.e."] == "0.0600 ± 0.0020"
     assert row["Coverage of 50 / 80 / 95 %"] == "51.0 / 81.0 / 96.0"
     assert row["Of N with exact moments"] == "49.0 / 79.0 / 94.0"
@@ -276,10 +280,10 @@ def test_the_readme_block_holds_the_headline_numbers(results):
 
 
 def test_the_readme_block_shows_fresh_draws_at_the_papers_middle_sigma(results):
-    accuracy = results.whole.accuracy
+    accuracy = results.accuracy.whole.table1
     other = [accuracy.assign(regime="finite", mean=0.5), accuracy.assign(sigma=0.1, mean=0.6)]
-    whole = replace(results.whole, accuracy=pd.concat([*other, accuracy]))
-    changed = replace(results, whole=whole)
+    whole = replace(results.accuracy.whole, table1=pd.concat([*other, accuracy]))
+    changed = replace(results, accuracy=replace(results.accuracy, whole=whole))
     assert tables.readme_block(changed, FACTS) == tables.readme_block(results, FACTS)
 
 

@@ -1,0 +1,41 @@
+"""Results that are kept from a longer run than this one, and shown beside it.
+
+What is measured on sets of images is kept by their names; a longer run of the same set has the
+same name with `LONGER` at its end.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+__all__ = ["LONGER", "is_longer", "read_runs", "short_name"]
+
+Found = TypeVar("Found")
+LONGER = "-whole"  # ends the name of what is kept from a longer run
+
+
+def is_longer(name: str) -> bool:
+    """Say whether a name is that of a longer run."""
+    return name.endswith(LONGER)
+
+
+def short_name(name: str) -> str:
+    """Return the name of a set of images, whether of this run or of a longer one."""
+    return name.removesuffix(LONGER)
+
+
+def read_runs(
+    read: Callable[[Path, bool], Found], run: Path, longer: Path, names: Sequence[str]
+) -> dict[str, Found]:
+    """Read what this run found of each set of images, then what is kept of longer runs.
+
+    Args:
+        read: reads one folder; the second argument says whether it holds pictures, which are not
+            kept of longer runs.
+        run: folder of this run, with a folder for each set of images.
+        longer: the same of longer runs; it may be missing.
+        names: the sets of images of this run.
+    """
+    found = {name: read(run / name, True) for name in names}
+    kept = {f"{folder.name}{LONGER}": read(folder, False) for folder in sorted(longer.glob("*/"))}
+    return {**found, **kept}

@@ -1,0 +1,52 @@
+"""What the stage `reduction` wrote."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hosm.experiment.shared.files import read_frames
+
+__all__ = ["Reduction", "load_reduction"]
+
+FRAMES = {  # field -> file, and the columns that a report needs
+    "curves": (
+        "curves.csv",
+        "sigma reduction seed target step train_second least_second s1_error s2_error",
+    ),
+    "estimates": (
+        "estimates.csv",
+        "sigma reduction seed target u s1 s2 exact_s1 exact_s2",
+    ),
+    "errors": (
+        "numbers.csv",
+        "sigma reduction target seeds diverged s1_error s1_standard_error s2_error "
+        "s2_standard_error",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """Training on N(0, I) in the plane, with and without variance reduction.
+
+    `curves` has a row for each record of each run, `estimates` one for each point of a line,
+    `errors` the mean over the seeds at the end.
+    """
+
+    curves: pd.DataFrame
+    estimates: pd.DataFrame
+    errors: pd.DataFrame
+
+
+def load_reduction(results: Path) -> Reduction:
+    """Read the runs with and without variance reduction.
+
+    Args:
+        results: the folder `data/results`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file lacks a column, or holds no rows.
+    """
+    return Reduction(**read_frames(results / "reduction", FRAMES))
