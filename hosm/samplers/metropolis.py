@@ -133,8 +133,10 @@ def _log_density(state: ChainState, y: Tensor) -> Tensor:
         raise ValueError("the density of this proposal is not known; legal: without log_prob")
     if spread.ndim == y.ndim:
         return (offset / spread).square().mul(-0.5).sub(spread.log()).sum(-1)
-    z = torch.linalg.solve(spread, offset.unsqueeze(-1)).squeeze(-1)
-    return z.square().sum(-1).mul(-0.5) - torch.linalg.slogdet(spread).logabsdet
+    solved = torch.linalg.solve_ex(spread, offset.unsqueeze(-1))  # which raises no error
+    log_q = solved.result.squeeze(-1).square().sum(-1).mul(-0.5)
+    log_q = log_q - torch.linalg.slogdet(spread).logabsdet
+    return log_q.masked_fill(solved.info != 0, torch.nan)  # S is singular: there is no density
 
 
 def gaussian_kernel(
@@ -170,9 +172,11 @@ def gaussian_kernel(
         new = init(_proposal(state, noise.z))
         if new.log_prob is None or state.log_prob is None or noise.threshold is None:
             return new, ChainInfo(new.x)
+        back, forth = _log_density(new, state.x), _log_density(state, new.x)
         log_ratio = new.log_prob - state.log_prob
-        log_ratio += _log_density(new, state.x) - _log_density(state, new.x)
-        accepted = log_ratio > noise.threshold  # false where the ratio is not a number
+        log_ratio += back - forth
+        known = back.isfinite() & forth.isfinite() & new.log_prob.isfinite()
+        accepted = known & (log_ratio > noise.threshold)  # a step to infinity is rejected
         chosen = ChainState(*(_where(accepted, *pair) for pair in zip(new, state, strict=True)))
         return chosen, ChainInfo(chosen.x, log_ratio)
 

@@ -17,6 +17,7 @@ from hosm.samplers import (
     progress_line,
     sample_chain,
 )
+from hosm.samplers.metropolis import ChainState, gaussian_kernel
 
 LAW = energies.two_modes()
 TARGETS = ("two_modes", "ring6", "ring8", "mog2", "mog6", "ring2d")
@@ -186,6 +187,30 @@ def test_every_step_size_is_finite_or_names_the_guard(target):
     assert not [name for name, *_ in ended if "abs" in name or "floor" in name]
     for name in ("langevin", "diagonal none"):
         assert "'floor'" in ended[name, STEP_SIZES[-1].item(), True]
+
+
+@pytest.mark.parametrize("far", ["singular", "infinite", "not a number", "dense"])
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_proposals_without_a_density_are_rejected(far, ndim):
+    """A spread that is singular, infinite or not a number far out: chains stay, and never fail."""
+
+    def propose(x):
+        away = (x.square().sum(1) > 1).reshape(-1, *[1] * ndim)
+        bad = {"singular": 0.0, "infinite": torch.inf, "not a number": torch.nan, "dense": 1.0}
+        near = torch.ones(len(x), 2) if ndim == 1 else torch.eye(2).repeat(len(x), 1, 1)
+        return ChainState(x, -x, x, torch.where(away, torch.full_like(near, bad[far]), near))
+
+    def log_prob(x):
+        return -0.5 * x.square().sum(1) + (x.square().sum(1) > 1)
+
+    kernel = gaussian_kernel(propose, log_prob)
+    draws = sample_chain(kernel, torch.zeros(500, 2), 20, generator=generator(5))
+    assert bool(draws.isfinite().all())
+    if far == "dense" and ndim == 1:  # a proper spread of ones
+        assert bool((draws.square().sum(-1) > 1).any())
+    else:
+        assert bool((draws.square().sum(-1) <= 1).all())
+    assert draws.unique(dim=0).shape[0] > 400  # steps within are taken
 
 
 def test_progress_lines_tell_what_is_left():
