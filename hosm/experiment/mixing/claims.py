@@ -9,12 +9,17 @@ from hosm.experiment.mixing.comparisons import SAMPLERS, Comparison, comparisons
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.mixing.tables import why
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.presenting.claims import Claim, Verdict, verdict
+from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["sampling_claims"]
 
-CHEAP = 1.15  # largest cost of an iteration, over Langevin's
+CHEAP = 1.15  # largest time of an iteration that counts as alike, over Langevin's
+NOISE = 0.03  # chance in the difference of two Kolmogorov distances of 500 chains or more
+SEEN = 3  # standard errors from which a bias is told from chance
+UNBIASED = 4.0  # standard errors within which a mean over many step sizes shows no bias
+FIRST_ORDER = (0.75, 1.35)  # slopes in logarithms between which a bias is of first order
+HIGHER = {"ozaki none": "printed-ess-higher", "ozaki floor": "guarded-ess-higher"}
 
 
 def _told(row: Row, column: str) -> str:
@@ -24,23 +29,28 @@ def _told(row: Row, column: str) -> str:
     return f"{name} {cells.number(row[column])} (ε = {row['step_size']:.3g}{lost})"
 
 
-def _judged(each: Comparison) -> Verdict:
-    """Judge whether Ozaki has more effective samples per second: by two standard errors."""
-    if not each.langevin["within_bound"] or each.ozaki is None or math.isnan(each.ratio):
-        return "undecided"
-    if abs(each.ratio - 1) < 2 * each.error:
-        return "undecided"
-    return verdict(each.ratio > 1)
+def _tuned_ratio(each: Comparison) -> float | None:
+    """Return Ozaki's effective samples per second over Langevin's, None unless both are sound."""
+    sound = each.ozaki is not None and each.langevin["within_bound"]
+    return each.ratio if sound and not math.isnan(each.ratio) else None
 
 
 def _tuned(found: Sampling) -> Iterator[Claim]:
+    """Yield whether Ozaki has more effective samples per second than Langevin, both tuned."""
     for each in comparisons(found):
-        where = f"{each.target}, {each.scores} scores"
-        statement = "tuned alike, the best Ozaki has more effective samples per second"
         rates = [row for row in (each.ozaki, each.langevin) if row is not None]
         told = "; ".join(_told(row, "ess_bulk_per_second") for row in rates)
-        evidence = f"ratio {cells.plus_minus(each.ratio, each.error)}: {why(each)}; {told}"
-        yield Claim(where, statement, _judged(each), evidence, True)
+        yield Claim(
+            "tuned-ozaki-faster",
+            f"{each.target}, {each.scores} scores",
+            "tuned alike, the best Ozaki has more effective samples per second",
+            _tuned_ratio(each),
+            ">",
+            1.0,
+            f"ratio {cells.plus_minus(each.ratio, each.error)}: {why(each)}; {told}",
+            paper=True,
+            error=each.error,
+        )
 
 
 def _paper_steps(final: pd.DataFrame) -> Iterator[Claim]:
@@ -48,15 +58,28 @@ def _paper_steps(final: pd.DataFrame) -> Iterator[Claim]:
     for (target, scores), group in groups(final[final["setting"] != "tuned"], "target", "scores"):
         rows = {row["method"]: row for row in records(group)}
         langevin, where = rows["langevin"], f"{target}, {scores} scores"
-        for name in ("ozaki none", "ozaki floor"):
-            ozaki = rows[name]
-            statement = f"{SAMPLERS[name]}, has the higher ESS (nice) at the paper's steps"
-            told = "; ".join(_told(row, "ess_nice") for row in (ozaki, langevin))
-            higher = verdict(bool(ozaki["ess_nice"] > langevin["ess_nice"]))
-            yield Claim(where, statement, higher, told, True)
+        for method, name in HIGHER.items():
+            ozaki = rows[method]
+            yield Claim(
+                name,
+                where,
+                f"{SAMPLERS[method]}, has the higher ESS (nice) at the paper's steps",
+                ozaki["ess_nice"],
+                ">",
+                langevin["ess_nice"],
+                "; ".join(_told(row, "ess_nice") for row in (ozaki, langevin)),
+                paper=True,
+            )
         beyond = [_told(row, "kolmogorov") for row in rows.values() if not row["within_bound"]]
-        statement = "at the paper's steps draws are within the bounds on bias"
-        yield Claim(where, statement, verdict(not beyond), "; ".join(beyond) or "all are")
+        yield Claim(
+            "paper-steps-unbiased",
+            where,
+            "at the paper's steps draws are within the bounds on bias",
+            len(beyond),
+            "<=",
+            0,
+            "; ".join(beyond) or "all are",
+        )
 
 
 def _cost(final: pd.DataFrame) -> Iterator[Claim]:
@@ -68,10 +91,15 @@ def _cost(final: pd.DataFrame) -> Iterator[Claim]:
             rows["ozaki floor"][f"seconds_{kind}"] / rows["langevin"][f"seconds_{kind}"]
             for kind in ("compiled", "eager")
         )
-        statement = f"compiled, an iteration of Ozaki costs at most {CHEAP} times one of Langevin"
-        evidence = f"{cells.ratio(compiled)}, as they run {cells.ratio(eager)}"
-        where = f"{target}, {scores} scores"
-        yield Claim(where, statement, verdict(compiled <= CHEAP), evidence)
+        yield Claim(
+            "compiled-iteration-cheap",
+            f"{target}, {scores} scores",
+            f"compiled, an iteration of Ozaki costs at most {CHEAP} times one of Langevin",
+            compiled,
+            "<=",
+            CHEAP,
+            f"{cells.ratio(compiled)}, as they run {cells.ratio(eager)}",
+        )
 
 
 def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
@@ -84,42 +112,73 @@ def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
     middle = sorted(curves["langevin"])[len(curves["langevin"]) // 2 + 2]
     langevin = curves["langevin"][middle]
     statements = {
-        "ozaki floor": "Ozaki converges faster at the same ε, as printed (twice the clock)",
-        "ozaki floor, Langevin's clock": "Ozaki converges faster at the same ε on one clock",
+        "ozaki floor": (
+            "faster-at-equal-steps",
+            "Ozaki converges faster at the same ε, as printed (twice the clock)",
+        ),
+        "ozaki floor, Langevin's clock": (
+            "faster-at-equal-time",
+            "Ozaki converges faster at the same ε on one clock",
+        ),
     }
-    for method, statement in statements.items():
+    for method, (name, statement) in statements.items():
         distance = curves[method][middle]
-        evidence = (
+        yield Claim(
+            name,
+            "two-modes, learned scores",
+            statement,
+            distance,
+            "<",
+            langevin - NOISE,
             f"distance after {middle:,.0f} iterations at ε = .01: {cells.number(distance, 2)}, "
-            f"Langevin {cells.number(langevin, 2)}"
+            f"Langevin {cells.number(langevin, 2)}",
+            paper=True,
         )
-        noise = 0.03  # of two distances of 500 chains or more
-        faster = verdict(distance < langevin - noise)
-        yield Claim("two-modes, learned scores", statement, faster, evidence, True)
+
+
+def _adjusted(target: str, rows: list[Row]) -> Claim:
+    """Return the claim that adjusted chains have no bias at any step size."""
+    worst = max(abs(row["bias"]) / row["standard_error"] for row in rows)
+    return Claim(
+        "adjusted-unbiased",
+        target,
+        f"the energy of adjusted chains is within {UNBIASED:g} standard errors at every ε",
+        worst,
+        "<",
+        UNBIASED,
+        f"at most {worst:.1f} standard errors",
+    )
+
+
+def _first_order(target: str, first: Row, last: Row) -> Claim:
+    """Return the claim that a bias is of first order in eps, between two step sizes."""
+    slope = math.log(last["bias"] / first["bias"])
+    slope /= math.log(last["relative"] / first["relative"])
+    least, largest = FIRST_ORDER
+    return Claim(
+        "bias-of-first-order",
+        target,
+        "the bias of Langevin's energy is of first order in ε",
+        max(least - slope, slope - largest),  # how far the slope is outside; inside, negative
+        "<",
+        0.0,
+        f"slope {slope:.2f} from ε = {first['step_size']:.2g} to {last['step_size']:.2g}",
+    )
 
 
 def _orders(bias: pd.DataFrame) -> Iterator[Claim]:
     """Yield whether Langevin's bias is of first order in eps, and adjusted chains have none."""
     for (target, method), group in groups(bias, "target", "method"):
-        rows = [row for row in records(group) if row["bias"] > 3 * row["standard_error"]]
+        rows = records(group)
+        seen = [row for row in rows if row["bias"] > SEEN * row["standard_error"]]
         if method == "mala":
-            worst = max(abs(row["bias"]) / row["standard_error"] for row in records(group))
-            statement = "the energy of adjusted chains is within 4 standard errors at every ε"
-            evidence = f"at most {worst:.1f} standard errors"
-            yield Claim(target, statement, verdict(worst < 4), evidence)
-        elif method == "langevin" and len(rows) > 1:
-            first, last = rows[0], rows[-1]
-            slope = math.log(last["bias"] / first["bias"])
-            slope /= math.log(last["relative"] / first["relative"])
-            statement = "the bias of Langevin's energy is of first order in ε"
-            evidence = (
-                f"slope {slope:.2f} from ε = {first['step_size']:.2g} to {last['step_size']:.2g}"
-            )
-            yield Claim(target, statement, verdict(0.75 < slope < 1.35), evidence)
+            yield _adjusted(target, rows)
+        elif method == "langevin" and len(seen) > 1:
+            yield _first_order(target, seen[0], seen[-1])
 
 
 def sampling_claims(found: Sampling) -> list[Claim]:
-    """Judge every claim about the samplers.
+    """Return every claim about the samplers.
 
     Args:
         found: tables of the samplers.

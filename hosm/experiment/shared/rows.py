@@ -12,7 +12,6 @@ __all__ = [
     "is_exact",
     "is_reference",
     "lowest",
-    "margin",
     "method_order",
     "records",
 ]
@@ -67,9 +66,3 @@ def lowest(cell: list[Row]) -> list[bool]:
     best = min(estimates, key=lambda row: row["mean"])
     error = 0.0 if math.isnan(best["standard_error"]) else best["standard_error"]
     return [row in estimates and row["mean"] - best["mean"] <= 2 * error for row in cell]
-
-
-def margin(first: Row, second: Row) -> float:
-    """Return two standard errors of the difference of two rows of table 1."""
-    errors = [row["standard_error"] for row in (first, second)]
-    return 2 * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))

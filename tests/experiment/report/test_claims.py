@@ -3,10 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from hosm.experiment.report import claims as module
+from hosm.experiment.accuracy import claims as accuracy_module
+from hosm.experiment.accuracy.claims import accuracy_claims
+from hosm.experiment.cost.claims import cost_claims, speed_claims
+from hosm.experiment.denoising.claims import denoising_claims
+from hosm.experiment.presenting.claims import Claim, error_of_difference, judge
+from hosm.experiment.reduction.claims import reduction_claims
 from hosm.experiment.report.claims import claims
 from hosm.experiment.report.tables import load_results
-from hosm.experiment.uncertainty.claims import denoiser_claims
+from hosm.experiment.shared.rows import BASELINE
+from hosm.experiment.uncertainty.claims import uncertainty_claims
 from tests.experiment.report.report_inputs import write_inputs
 
 
@@ -15,7 +21,52 @@ def results(tmp_path_factory):
     return load_results(write_inputs(tmp_path_factory.mktemp("claims")))
 
 
+@pytest.mark.parametrize(
+    ("left", "comparison", "verdict"),
+    [
+        (0.9, "<", "holds"),
+        (1.0, "<", "does not hold"),
+        (1.0, "<=", "holds"),
+        (1.1, "<=", "does not hold"),
+        (1.1, ">", "holds"),
+        (1.0, ">", "does not hold"),
+        (1.0, ">=", "holds"),
+        (0.9, ">=", "does not hold"),
+        (math.nan, "<", "does not hold"),
+        (math.nan, ">=", "does not hold"),
+        (None, ">", "undecided"),
+    ],
+)
+def test_a_value_and_a_bound_are_judged_as_they_compare(left, comparison, verdict):
+    claim = Claim("name", "here", "so it is", left, comparison, 1.0, "")
+    assert judge(claim) == claim.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"), [(0.7, "holds"), (0.8, "undecided"), (1.2, "undecided"), (1.3, "fails")]
+)
+def test_a_difference_within_two_standard_errors_decides_nothing(left, verdict):
+    claim = Claim("name", "here", "so it is", left, "<", 1.0, "", error=0.125)
+    assert judge(claim) == {"fails": "does not hold"}.get(verdict, verdict)
+
+
+@pytest.mark.parametrize(
+    ("left", "at_best", "verdict"),
+    [(0.9, 0.7, "holds"), (1.2, 0.9, "undecided"), (1.2, 1.1, "does not hold")],
+)
+def test_what_only_chance_lets_fail_is_undecided(left, at_best, verdict):
+    claim = Claim("name", "here", "so it is", left, "<=", 1.0, "", left_at_best=at_best)
+    assert judge(claim) == verdict
+
+
+def test_the_error_of_a_difference_leaves_out_what_is_unknown():
+    assert error_of_difference(3.0, 4.0) == 5.0
+    assert error_of_difference(3.0, math.nan) == 3.0
+    assert error_of_difference(math.nan, math.nan) == 0.0
+
+
 def _find(judged, where, words, exact=False):
+    judged = list(judged)
     found = [
         claim
         for claim in judged
@@ -36,18 +87,18 @@ def test_the_verdict_follows_the_numbers(results):
     accuracy = results.accuracy.table1.copy()
     moment = (accuracy["method"] == "s2, moment") & (accuracy["dataset"] == "gaussian100")
     accuracy.loc[moment, "mean"] = 1.9
-    judged = list(module._accuracy(accuracy))
+    judged = list(accuracy_claims(accuracy))
     assert _find(judged, "gaussian100", "objective is more accurate").verdict == "holds"
     assert _find(judged, "gaussian100", "reaches the paper's errors").verdict == "holds"
     accuracy.loc[moment, ["mean", "standard_error"]] = 6.5, 0.4
-    judged = list(module._accuracy(accuracy))
+    judged = list(accuracy_claims(accuracy))
     assert _find(judged, "gaussian100", "objective is more accurate").verdict == "undecided"
     assert _find(judged, "gaussian100", "reaches the paper's errors").verdict == "does not hold"
 
 
 def test_one_seed_decides_by_the_means(results):
     accuracy = results.accuracy.table1.assign(standard_error=math.nan)
-    claim = _find(module._accuracy(accuracy), "logistic50", "most accurate s2")
+    claim = _find(accuracy_claims(accuracy), "logistic50", "most accurate s2")
     assert claim.verdict == "holds"
     assert claim.evidence == "s2, jacobian: 7.80; autodiff, DSM-VR: 8.10"
 
@@ -74,14 +125,14 @@ def test_joint_training_is_compared_with_training_alone(results):
 
 
 def test_costs_are_judged_against_s1_alone_and_a_line(results):
-    step, growth = module._cost(results.cost.training, results.cost.slopes)
+    step, growth = cost_claims(results.cost.training, results.cost.slopes)
     assert step.verdict == growth.verdict == "holds"
     assert step.evidence.startswith("1.40×") and "antithetic" in step.where
     assert "1.00 and 1.00" in growth.evidence
     dear = results.cost.training.copy()
     dear.loc[dear["target"] == "jacobian", "seconds"] *= 2
     steep = results.cost.slopes.assign(late_time=1.3)
-    assert {claim.verdict for claim in module._cost(dear, steep)} == {"does not hold"}
+    assert {claim.verdict for claim in cost_claims(dear, steep)} == {"does not hold"}
 
 
 def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results):
@@ -91,14 +142,14 @@ def test_speed_is_judged_against_the_papers_factor_and_the_best_baseline(results
     assert _find(judged, "MLP", "fastest chunked").evidence.endswith("autodiff reverse, chunked")
     slow = results.cost.speed.copy()
     slow.loc[slow["method"] == "autodiff forward, chunked", ["seconds", "seconds_low"]] = 1e-4
-    claim = _find(module._speed(slow), "MLP", "fastest chunked")
+    claim = _find(speed_claims(slow), "MLP", "fastest chunked")
     assert claim.verdict == "does not hold"
     assert claim.evidence.endswith("autodiff forward, chunked")
 
 
 def _denoiser_claims(results, **changed):
     found = replace(results.denoisers["mnist5k"], **changed)
-    return list(denoiser_claims(results.denoising.posteriors, {"mnist5k": found}))
+    return list(uncertainty_claims({"mnist5k": found}))
 
 
 def _changed(frame, of, **values):
@@ -129,7 +180,7 @@ def test_a_denoiser_is_judged_by_its_numbers_at_every_scale(results, of, values,
 
 
 def test_a_denoiser_trained_at_length_is_judged_apart(results):
-    judged = list(denoiser_claims(results.denoising.posteriors, results.denoisers))
+    judged = list(uncertainty_claims(results.denoisers))
     words = "than under its diagonal"
     assert "-1,605" in _find(judged, "denoiser, mnist5k", words, exact=True).evidence
     assert "-2,005" in _find(judged, "denoiser, mnist5k, trained at length", words).evidence
@@ -164,30 +215,29 @@ def test_directions_must_hold_as_much_and_cost_little(results, values):
 )
 def test_posteriors_in_the_plane_are_judged(results, values, words):
     where = "points in the plane"
-    assert _find(_denoiser_claims(results), where, words).verdict == "holds"
+    assert _find(denoising_claims(results.denoising.posteriors), where, words).verdict == "holds"
     planar = _changed(results.denoising.posteriors, "dataset == 'rings'", **values)
-    judged = list(denoiser_claims(planar, results.denoisers))
-    assert _find(judged, where, words).verdict == "does not hold"
+    assert _find(denoising_claims(planar), where, words).verdict == "does not hold"
 
 
 def test_figure_1_is_judged_at_both_ends_of_sigma(results):
-    near, far, same = module._reduction(results.reduction.errors)
+    near, far, same = reduction_claims(results.reduction.errors)
     assert (near.verdict, far.verdict, same.verdict) == ("holds", "does not hold", "holds")
     assert near.where.endswith("σ = 0.001") and far.where.endswith("σ = 0.1")
     assert "3,000 and 3,000 without, 0.02" in near.evidence and same.evidence.startswith("1.00")
     errors = results.reduction.errors.copy()
     none = errors["reduction"] == "none"
     errors.loc[none, ["s1_error", "s2_error"]] = 0.03
-    near, far, _ = module._reduction(errors)
+    near, far, _ = reduction_claims(errors)
     assert (near.verdict, far.verdict) == ("does not hold", "holds")
     errors.loc[~none & (errors["sigma"] == 0.1), "s2_error"] = 1.0
-    assert list(module._reduction(errors))[2].verdict == "does not hold"
+    assert list(reduction_claims(errors))[2].verdict == "does not hold"
 
 
 def test_joint_training_is_judged_by_the_derivative_of_its_s1():
     row = {"rank": 15, "standard_error": 0.1}
-    baseline = [{**row, "method": module.BASELINE, "mean": 6.5}]
+    baseline = [{**row, "method": BASELINE, "mean": 6.5}]
     for mean, verdict in ((6.6, "holds"), (9.0, "does not hold")):
         joint = {**row, "method": "autodiff, joint moment", "mean": mean}
-        (claim,) = module._joint("here", [joint, *baseline], baseline)
+        (claim,) = accuracy_module._joint("here", [joint, *baseline], baseline)
         assert claim.verdict == verdict and claim.paper

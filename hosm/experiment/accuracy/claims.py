@@ -1,0 +1,179 @@
+"""What table 1 says of the paper's claims about accuracy (section 4.4)."""
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting.claims import Claim, error_of_difference
+from hosm.experiment.shared.rows import (
+    BASELINE,
+    Row,
+    groups,
+    is_exact,
+    is_reference,
+    records,
+)
+
+__all__ = ["accuracy_claims", "first_order_claims"]
+
+NEAR = 1.1  # an error counts as reached up to 10 % above it
+
+
+def _shown(row: Row) -> str:
+    """Return a row of table 1 in words."""
+    rank = f", r = {row['rank']:.0f}" if row["rank"] > 0 else ""
+    return f"{row['method']}{rank}: {cells.plus_minus(row['mean'], row['standard_error'])}"
+
+
+def _best(rows: list[Row], start: str) -> list[Row]:
+    """Return the row of lowest error among methods whose names begin so, or none."""
+    there = [row for row in rows if row["method"].startswith(start)]
+    there = [row for row in there if math.isfinite(row["mean"])]
+    return sorted(there, key=lambda row: row["mean"])[:1]
+
+
+def _compared(
+    name: str, where: str, statement: str, first: list[Row], second: list[Row], *, paper: bool
+) -> Iterator[Claim]:
+    """Yield the claim that the first of two rows has the smaller error, if both are there."""
+    for one, other in zip(first, second, strict=False):
+        yield Claim(
+            name,
+            where,
+            statement,
+            one["mean"],
+            "<",
+            other["mean"],
+            f"{_shown(one)}; {_shown(other)}",
+            paper,
+            error=error_of_difference(one["standard_error"], other["standard_error"]),
+        )
+
+
+def _reached(where: str, cell: list[Row]) -> Iterator[Claim]:
+    """Yield the claim that this run reaches the errors of s2 that the paper prints."""
+    there = [row for row in cell if row["method"].startswith("s2") and row["paper"] > 0]
+    known = [
+        min((row for row in there if row["rank"] == rank), key=lambda row: row["mean"])
+        for rank in sorted({row["rank"] for row in there})
+    ]
+    if known:
+        pairs = [f"{_shown(row)} against the paper's {row['paper']:.2f}" for row in known]
+        yield Claim(
+            "moment-reaches-paper",
+            where,
+            "s2 by the paper's objective reaches the paper's errors within 10 %",
+            max((row["mean"] / row["paper"] for row in known), key=_nan_last),
+            "<=",
+            NEAR,
+            "; ".join(pairs),
+            paper=True,
+        )
+
+
+def _nan_last(value: float) -> float:
+    """Return a key by which NaN is larger than every number."""
+    return math.inf if math.isnan(value) else value
+
+
+def _joint(where: str, cell: list[Row], baseline: list[Row]) -> Iterator[Claim]:
+    """Yield whether an s1 trained jointly by the paper's objective differentiates as well."""
+    joint = [row for row in cell if row["method"] == "autodiff, joint moment"]
+    for one, other in zip(joint, baseline, strict=False):
+        yield Claim(
+            "joint-s1-derivative",
+            where,
+            "s1 trained jointly by the paper's objective has as accurate a derivative",
+            one["mean"],
+            "<=",
+            NEAR * other["mean"],
+            f"{_shown(one)}; {_shown(other)}",
+            paper=True,
+        )
+
+
+def _beats_constant(where: str, cell: list[Row]) -> Iterator[Claim]:
+    """Yield the claim that every estimate is better than a constant, unless that is exact."""
+    for constant in _best(cell, "constant"):
+        if is_exact(constant):
+            continue
+        estimates = [row for row in cell if not is_reference(row) and not math.isnan(row["mean"])]
+        worse = [_shown(row) for row in estimates if row["mean"] >= constant["mean"]]
+        found = f"no better are {'; '.join(worse)}" if worse else "every method is below"
+        yield Claim(
+            "all-beat-constant",
+            where,
+            "every method is more accurate than a constant Hessian",
+            max((row["mean"] for row in estimates), default=0.0),
+            "<",
+            constant["mean"],
+            f"constant: {cells.number(constant['mean'])}; {found}",
+        )
+
+
+def _of_cell(where: str, cell: list[Row]) -> Iterator[Claim]:
+    """Yield what one cell of table 1 says: one data set, regime and sigma."""
+    baseline = [row for row in cell if row["method"] == BASELINE]
+    plain = [row for row in cell if row["method"] == "autodiff, DSM"]
+    moment = [row for row in cell if row["method"].endswith("moment")]
+    yield from _compared(
+        "moment-beats-autodiff",
+        where,
+        "s2 by the paper's objective is more accurate than autodiff of s1 by DSM-VR",
+        _best(moment, "s2"),
+        baseline,
+        paper=True,
+    )
+    yield from _compared(
+        "best-s2-beats-best-autodiff",
+        where,
+        "the most accurate s2 is more accurate than the most accurate autodiff",
+        _best(cell, "s2"),
+        _best(cell, "autodiff"),
+        paper=False,
+    )
+    yield from _compared(
+        "variance-reduction-helps-autodiff",
+        where,
+        "autodiff of s1 is more accurate with variance reduction than without",
+        baseline,
+        plain,
+        paper=True,
+    )
+    yield from _reached(where, cell)
+    yield from _joint(where, cell, baseline)
+    yield from _beats_constant(where, cell)
+
+
+def accuracy_claims(accuracy: pd.DataFrame) -> Iterator[Claim]:
+    """Yield what table 1 says of each data set, regime and sigma.
+
+    Args:
+        accuracy: rows of table 1, with references repeated for each regime and sigma.
+    """
+    for (dataset, regime, sigma), group in groups(accuracy, "dataset", "regime", "sigma"):
+        yield from _of_cell(f"{dataset}, {regime}, σ = {sigma:g}", records(group))
+
+
+def first_order_claims(trials: pd.DataFrame) -> Iterator[Claim]:
+    """Yield whether joint training by the paper's objective leaves s1 as accurate as DSM-VR.
+
+    Args:
+        trials: a row for each model trained, with the squared error of its s1.
+    """
+    for (dataset, regime, sigma), cell in groups(trials, "dataset", "regime", "sigma"):
+        means = {target: float(rows["s1_error"].mean()) for target, rows in groups(cell, "target")}
+        if {"joint-moment", "dsm-vr"} <= set(means):
+            joint, alone = means["joint-moment"], means["dsm-vr"]
+            yield Claim(
+                "joint-s1-error",
+                f"{dataset}, {regime}, σ = {sigma:g}",
+                "s1 trained jointly by the paper's objective is as accurate as by DSM-VR",
+                joint,
+                "<=",
+                NEAR * alone,
+                f"squared error of s1 {cells.number(joint)} against {cells.number(alone)}",
+                paper=True,
+            )

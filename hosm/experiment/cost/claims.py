@@ -1,0 +1,112 @@
+"""What table 2 and the cost of training say of the paper's claims (section 4.4)."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hosm.experiment.cost.study.ratios import speed_ratios
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.shared.rows import Row, groups, records
+
+__all__ = ["cost_claims", "speed_claims"]
+
+HALF = 0.5  # a speed-up counts as confirmed from half of the paper's on
+SIMILAR = 1.5  # the time of s2 counts as similar to that of s1 up to this ratio
+STEP = 1.5  # largest time of a step of s1 and s2 that users accept, over a step of s1 alone
+LINEAR = 1.1  # largest slope in logarithms of what counts as growth in proportion to D
+
+
+def _speed_up(where: str, row: Row) -> Iterator[Claim]:
+    """Yield how s2 compares with the loop of autodiff, and with its fastest version."""
+    rank = f"r = {row['rank']:.0f}"
+    if row["paper"] > 0:
+        yield Claim(
+            "s2-beats-loop",
+            where,
+            "s2 is faster than the autodiff loop, by half of the paper's factor or more",
+            row["loop"],
+            ">=",
+            HALF * row["paper"],
+            f"{cells.ratio(row['loop'])} here, {cells.ratio(row['paper'])} there, {rank}",
+            paper=True,
+        )
+    yield Claim(
+        "s2-beats-chunked",
+        where,
+        "s2 is faster than the fastest chunked autodiff",
+        row["chunked_low"],
+        ">",
+        1.0,
+        f"{cells.ratio(row['chunked'])} at {rank}, {row['chunked_method']}",
+    )
+
+
+def speed_claims(speed: pd.DataFrame) -> Iterator[Claim]:
+    """Yield what table 2 says of each network.
+
+    Args:
+        speed: rows of table 2.
+    """
+    ratios = speed_ratios(speed[speed["device"] == "cpu"])
+    for backbone in dict.fromkeys(row["backbone"] for row in ratios):
+        rows = [row for row in ratios if row["backbone"] == backbone and not row["compiled"]]
+        where = f"{cells.network(backbone)}, D = {rows[0]['dimension']:.0f}"
+        yield from _speed_up(where, rows[0])
+        costs = [f"{cells.ratio(row['s1'])} at r = {row['rank']:.0f}" for row in rows]
+        yield Claim(
+            "s2-costs-like-s1",
+            where,
+            f"s2 costs no more than {SIMILAR:g} times s1, at every rank",
+            max(row["s1"] for row in rows),
+            "<=",
+            SIMILAR,
+            ", ".join(costs),
+        )
+
+
+def _step(part: pd.DataFrame, reduction: str) -> Iterator[Claim]:
+    """Yield what a step of s1 and s2 costs beside one of s1 alone, at the largest rank."""
+    alone = part[part["target"] == "dsm"]["seconds"].iloc[0]
+    for row in records(part[part["target"] == "jacobian"].nlargest(1, "rank")):
+        over = row["seconds"] / alone
+        yield Claim(
+            "joint-step-cost",
+            f"U-Net, D = {row['dimension']:.0f}, variance reduction {reduction}",
+            f"a step of s1 and s2 costs no more than {STEP:g} steps of s1 alone",
+            over,
+            "<=",
+            STEP,
+            f"{cells.ratio(over)} at r = {row['rank']:.0f}, jacobian",
+        )
+
+
+def _growth(slopes: pd.DataFrame) -> Iterator[Claim]:
+    """Yield whether time and memory of a step grow in proportion to D."""
+    fits = slopes[(slopes["method"] == "joint step") & (slopes["device"] == "cpu")]
+    fits = fits[fits["variable"] == "D"]
+    for row in records(fits.nlargest(1, "rank")):
+        late = f"{row['late_time']:.2f} and {row['late_memory']:.2f} at the largest sizes"
+        found = f"slopes {row['time']:.2f} and {row['memory']:.2f} of log time and memory"
+        yield Claim(
+            "step-grows-like-dimension",
+            f"D = {row['from']:,.0f} to {row['to']:,.0f}",
+            "time and memory of a step grow no faster than D",
+            max(row["time"], row["memory"], row["late_time"], row["late_memory"]),
+            "<=",
+            LINEAR,
+            f"{found}, {late}",
+        )
+
+
+def cost_claims(training: pd.DataFrame, slopes: pd.DataFrame) -> Iterator[Claim]:
+    """Yield what training costs beside s1 alone, and how that grows.
+
+    Args:
+        training: times of losses and of steps.
+        slopes: of log time and log memory against log D and log r.
+    """
+    steps = training[(training["part"] == "step") & (training["device"] == "cpu")]
+    for reduction, part in groups(steps, "variance_reduction"):
+        yield from _step(part, reduction)
+    yield from _growth(slopes)
