@@ -17,6 +17,7 @@ __all__ = ["MOVED"]
 MOVED = {
     "hosm.batches": "hosm.training.keyed_batches",
     "hosm.calibration": "hosm.uncertainty.calibration",
+    "hosm.conventions": "hosm.estimator",
     "hosm.chains": "hosm.samplers.chains",
     "hosm.checkpoints": "hosm.training.checkpoints",
     "hosm.eigen": "hosm.operators.spectra",

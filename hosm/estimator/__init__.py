@@ -1,13 +1,13 @@
 """The front door: from a table of points, or a denoiser of your own, to Hessians.
 
-`score_estimator` fits and `answers` says what a fitted estimator can be asked; `recipe` turns a
-table into a model, `frozen_denoiser` puts the second order on a denoiser that exists,
-`implicit_score_matching` compares scores without knowing the truth, `out_of_distribution` scores
-how unlike its training data a point is, `arrays` converts what users pass in and get back, and
-`archive` keeps an estimator in one file.
+`score_estimator` is the estimator itself: it learns a model by `recipe`, holds it as a
+`FittedModel` of `answers`, which evaluates it, and keeps it in one file by `archive`; `arrays`
+converts between the arrays of users and tensors. `frozen_denoiser` learns the second order of a
+denoiser that exists already, `implicit_score_matching` compares scores when the true score is
+unknown, and `out_of_distribution` says how unlike the training data a point is.
 """
 
-from hosm.estimator.answers import Fitted
+from hosm.estimator.answers import FittedModel
 from hosm.estimator.frozen_denoiser import (
     Denoiser,
     FrozenDenoiser,
@@ -31,12 +31,13 @@ from hosm.estimator.recipe import (
     learn_second,
     with_head,
 )
-from hosm.estimator.score_estimator import ScoreEstimator
+from hosm.estimator.score_estimator import NotFittedError, ScoreEstimator
 
 __all__ = [
     "Denoiser",
-    "Fitted",
+    "FittedModel",
     "FrozenDenoiser",
+    "NotFittedError",
     "Novelty",
     "ORDERS",
     "Recipe",

@@ -1,259 +1,179 @@
-r"""What a fitted estimator answers: scores, Hessians, posteriors and draws, in NumPy.
+r"""What a fitted model of the scores answers: derivatives, posteriors and draws, in torch.
 
 A model of both scores (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data
 Distribution by Denoising", NeurIPS 2021) of standardised points answers for points in the data's
-units: see `hosm.estimator` for the chain rule. Points go through the networks in chunks, so that
-what is held beyond the result does not grow with their number.
+units, by the chain rule of `hosm.estimator.arrays`. Points go through the networks in chunks, so
+that the memory beyond the result does not grow with their number.
 
 Draws. A model of one small sigma cannot lead noise to the data, so chains start at noisy data and
 move by Langevin dynamics, x <- x + (eps/2) s1 + eps^(1/2) z with eps = sigma^2 / 2 (in units in
-which sigma is the noise). Where they start is an exact draw of q_sigma, but of a training point's
-surroundings; the steps forget which point within a mode, and leave the weights of modes far apart
-as they are in the data. eps is small beside every variance of q_sigma, none of which is below
-sigma^2: the law that the steps leave invariant has variances at most 1 / (1 - 1/8) = 1.14 times
-those of q_sigma where it is thinnest, and v / (v - eps/4) times in a direction of variance v.
+which sigma is the noise). A start is an exact draw of q_sigma, but it lies near one training
+point. The steps forget which point that was within a mode of the density; they leave the weights
+of modes that are far apart as they are in the data. The step is small beside every variance of
+q_sigma, none of which is below sigma^2: the law that the steps leave invariant has variances at
+most 1 / (1 - 1/8) = 1.14 times those of q_sigma in its thinnest direction, and v / (v - eps/4)
+times in a direction of variance v.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from hosm.checks import check_count
-from hosm.estimator.arrays import PosteriorArrays, Scaling, Table, as_table, seeded
-from hosm.estimator.conventions import Conventions
+from hosm.estimator.arrays import Scaling
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import langevin, sample_chain
 from hosm.scores import ScoreModel
 from hosm.uncertainty import Posterior, posterior
 
-__all__ = ["Fitted"]
+__all__ = ["FittedModel"]
 
-CHUNK = 2**22  # numbers that a network's outputs hold at once, about
-LAWS = ("noisy", "clean")
-Array = np.ndarray[Any, np.dtype[Any]]
+NUMBERS_PER_CHUNK = 2**22  # numbers that the outputs of a network hold at once, about
+
+Losses = list[dict[str, float]]  # at each validation, by name
 
 
-class Fitted(Conventions):
-    """The answers of an estimator that holds the attributes below.
+@dataclass
+class FittedModel:
+    """What `fit` learns and `load` reads, and the answers that follow from it.
 
-    Attributes:
-        model_: the model of both scores of standardised points.
-        scaling_: between the data's units and those points.
-        sigma_: noise scale, in the data's units or, if standardised, in standard deviations.
-        noise_std_: standard deviation of the noise in the data's units, shape (D,).
-        search_: sigma -> `score` at the held-out points, of each that was tried, if several.
-        history_: of each network, `s1` and `s2`, the losses at each validation.
-        starts_: training points, standardised, that chains start from, shape (m, D).
-        n_features_in_: D.
-        feature_names_in_: names of the columns, shape (D,); only if fitted to a data frame.
+    All points x have shape (n, D), are in the data's units, float64, and on the CPU, and so are
+    the results.
+
+    Args:
+        model: the model of both scores of standardised points.
+        scaling: the map between the data's units and standardised points.
+        sigma: noise scale as the user gave it, in standard deviations of each coordinate or,
+            without standardisation, in the data's units.
+        names: the names of the columns of the data, shape (D,), or none.
+        starts: training points, standardised, that chains start from, shape (m, D), on the
+            device of the model.
+        search: noise scale -> implicit score at the held-out points, if several were tried.
+        history: of each network, `s1` and `s2`, the losses at each validation.
     """
 
-    model_: ScoreModel
-    scaling_: Scaling
-    sigma_: float
-    noise_std_: Array
-    search_: dict[float, float]
-    history_: dict[str, list[dict[str, float]]]
-    starts_: Tensor
-    n_features_in_: int
-    feature_names_in_: Array
+    model: ScoreModel
+    scaling: Scaling
+    sigma: float
+    names: list[str]
+    starts: Tensor
+    search: dict[float, float] = field(default_factory=dict)
+    history: dict[str, Losses] = field(default_factory=dict)
 
-    def _take(
-        self, model: ScoreModel, scaling: Scaling, starts: Tensor, sigma: float, names: list[str]
-    ) -> None:
-        """Hold what answers need."""
-        self.model_, self.scaling_, self.starts_, self.sigma_ = model, scaling, starts, sigma
-        self.noise_std_ = (self._scale() * scaling.scale).numpy()
-        self.n_features_in_ = len(scaling.mean)
-        vars(self).pop("feature_names_in_", None)
-        if names:
-            self.feature_names_in_ = np.array(names, dtype=object)
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates, D."""
+        return len(self.scaling.mean)
 
-    def _scale(self) -> float:
-        """Return the noise scale in the units of standardised points."""
-        return float(self.model_.sigma)  # type: ignore[arg-type]
+    @property
+    def scaled_sigma(self) -> float:
+        """The noise scale in the units of standardised points."""
+        return float(self.model.sigma)  # type: ignore[arg-type]
 
-    def _table(self, name: str, X: Any) -> Table:  # noqa: ANN401
-        """Return points that fit the fitted ones, as a table."""
-        self._check_fitted()
-        table, own = as_table(name, X), type(self).__name__
-        if table.x.shape[1] != self.n_features_in_:
-            found = f"{name} has {table.x.shape[1]} features"
-            raise ValueError(
-                f"{found}, but {own} is expecting {self.n_features_in_} features as input"
-            )
-        expected = [*getattr(self, "feature_names_in_", [])]
-        if expected and table.names and table.names != expected:
-            raise ValueError(f"{name} has the columns {table.names}; legal are {expected}")
-        return table
+    @property
+    def noise_std(self) -> Tensor:
+        """The standard deviation of the noise in the data's units, shape (D,)."""
+        return self.scaled_sigma * self.scaling.scale
 
-    def _device(self) -> torch.device:
-        return self.starts_.device
+    @property
+    def device(self) -> torch.device:
+        """The device of the networks."""
+        return self.starts.device
 
-    def _chunks(self, y: Tensor) -> Iterator[Tensor]:
+    def _chunks(self, x: Tensor) -> Iterator[Tensor]:
         """Yield standardised points in chunks, on the model's device."""
-        rows = max(1, CHUNK // ((2 + self.model_.rank) * y.shape[1]))
-        return (part.to(self._device()) for part in y.split(rows))
+        y = self.scaling.into(x)
+        rows = max(1, NUMBERS_PER_CHUNK // ((2 + self.model.rank) * y.shape[1]))
+        return (part.to(self.device) for part in y.split(rows))
+
+    def _hessians(self, y: Tensor) -> DiagonalPlusLowRank:
+        """Return Hessians in the data's units at standardised points y, (n, D)."""
+        s2 = self.model.second_order(y)
+        assert s2 is not None  # `fit` learns both orders
+        return self.scaling.hessian(s2)
 
     @torch.no_grad()
-    def _each(self, X: Any, answer: Callable[[Any, Tensor], Tensor]) -> Array:  # noqa: ANN401
-        """Return in NumPy what the model answers at points, in float64 and the data's units."""
-        table = self._table("X", X)
-        chunks = self._chunks(self.scaling_.into(table.x))
-        return torch.cat([answer(self.model_, y) for y in chunks]).numpy().astype(table.dtype)
-
-    def _hessians(self, model: ScoreModel, y: Tensor) -> DiagonalPlusLowRank:
-        """Return Hessians in float64 and the data's units, at standardised points y, (n, D)."""
-        s2 = model.second_order(y)
-        assert s2 is not None  # an estimator learns both orders
-        return self.scaling_.hessian(s2)
-
-    def score_function(self, X: Any) -> Array:  # noqa: ANN401
-        """Return s1 = grad log q_sigma at each point, shape (n, D).
-
-        Args:
-            X: points, shape (n, D).
-
-        Raises:
-            ValueError: before `fit`, or points of another shape, not numbers or not finite.
-        """
-        return self._each(X, lambda model, y: self.scaling_.score(model.score(y)))
-
-    def hessian_diag(self, X: Any) -> Array:  # noqa: ANN401
-        """Return the second derivatives d^2 log q_sigma / dx_i^2 at each point, shape (n, D).
-
-        Arguments and errors as in `score_function`.
-        """
-        return self._each(X, lambda model, y: self._hessians(model, y).diagonal())
-
-    def hessian_column(self, X: Any, j: int) -> Array:  # noqa: ANN401
-        """Return d^2 log q_sigma / dx_i dx_j for one j and all i at each point, shape (n, D).
-
-        Off the diagonal it is that of the learned low-rank part: exact only as far as `rank` goes.
-
-        Args:
-            X: points, shape (n, D).
-            j: the coordinate, from 0 to D - 1.
-
-        Raises:
-            ValueError: j out of range; otherwise as in `score_function`.
-        """
-        self._check_fitted()
-        check_count("j", j, 0, self.n_features_in_ - 1)
-        unit = torch.eye(self.n_features_in_, dtype=torch.float64)[j]
-        return self._each(X, lambda model, y: self._hessians(model, y) @ unit.expand(y.shape))
+    def _by_chunks(
+        self, x: Tensor, of_hessians: Callable[[DiagonalPlusLowRank], Tensor]
+    ) -> Tensor:
+        """Return a function of the Hessians at points x, chunk by chunk, shape (n, *)."""
+        return torch.cat([of_hessians(self._hessians(y)) for y in self._chunks(x)])
 
     @torch.no_grad()
-    def hessian(self, X: Any, dense: bool = False) -> DiagonalPlusLowRank | Array:  # noqa: ANN401
-        """Return the Hessians of log q_sigma, as one operator for all points or as matrices.
+    def score(self, x: Tensor) -> Tensor:
+        """Return s1 = grad log q_sigma at points x, shape (n, D)."""
+        return torch.cat([self.scaling.score(self.model.score(y)) for y in self._chunks(x)])
 
-        Args:
-            X: points, shape (n, D).
-            dense: return NumPy matrices, shape (n, D, D), in place of the operator, which holds
-                n D (r + 1) numbers in torch and multiplies, solves and finds eigenpairs.
+    def hessian_diagonal(self, x: Tensor) -> Tensor:
+        """Return the diagonals of the Hessians of log q_sigma at points x, shape (n, D)."""
+        return self._by_chunks(x, lambda hessians: hessians.diagonal())
 
-        Raises:
-            ValueError: as in `score_function`.
-        """
-        if dense:
-            return self._each(X, lambda model, y: self._hessians(model, y).to_dense())
-        table = self._table("X", X)
-        dtype = torch.from_numpy(np.empty(0, table.dtype)).dtype
-        chunks = self._chunks(self.scaling_.into(table.x))
-        parts = [self._hessians(self.model_, y).to(dtype) for y in chunks]
+    def hessian_column(self, x: Tensor, j: int) -> Tensor:
+        """Return column j, from 0 to D - 1, of the Hessians at points x, shape (n, D)."""
+        unit = torch.eye(self.dimension, dtype=torch.float64)[j]
+        return self._by_chunks(x, lambda hessians: hessians @ unit.expand(hessians.diag.shape))
+
+    def hessian_matrices(self, x: Tensor) -> Tensor:
+        """Return the Hessians at points x as dense matrices, shape (n, D, D)."""
+        return self._by_chunks(x, lambda hessians: hessians.to_dense())
+
+    @torch.no_grad()
+    def hessian(self, x: Tensor, dtype: torch.dtype = torch.float64) -> DiagonalPlusLowRank:
+        """Return the Hessians at points x as one operator, of a floating-point type."""
+        parts = [self._hessians(y).to(dtype) for y in self._chunks(x)]
         return DiagonalPlusLowRank(
             torch.cat([part.diag for part in parts]), torch.cat([part.factor for part in parts])
         )
 
-    def _posterior(self, y: Tensor) -> Posterior:
+    def _scaled_posterior(self, y: Tensor) -> Posterior:
         """Return the posterior of clean points given noisy ones y, shape (n, D), standardised."""
 
-        def both(points: Tensor) -> tuple[Tensor, DiagonalPlusLowRank]:
-            s1, s2 = self.model_(points.float())
+        def both_scores(points: Tensor) -> tuple[Tensor, DiagonalPlusLowRank]:
+            s1, s2 = self.model(points.float())
             return s1.double(), s2.to(torch.float64)  # C is a small difference at small sigma
 
-        return posterior(both, y.double(), self._scale())
+        return posterior(both_scores, y.double(), self.scaled_sigma)
 
     @torch.no_grad()
-    def posterior(self, X_noisy: Any) -> PosteriorArrays:  # noqa: ANN401
-        """Return the law N(m, C) of the clean point given each noisy one, in the data's units.
-
-        Args:
-            X_noisy: points x + noise, the noise being of standard deviation `noise_std_` in
-                each coordinate. Shape (n, D).
-
-        Raises:
-            ValueError: as in `score_function`.
-        """
-        table = self._table("X_noisy", X_noisy)
-        y = self.scaling_.into(table.x).to(self._device())
-        return PosteriorArrays(self.scaling_.posterior(self._posterior(y)), table.dtype)
+    def posterior(self, x_noisy: Tensor) -> Posterior:
+        """Return the law N(m, C) of the clean point given each noisy one."""
+        y = self.scaling.into(x_noisy).to(self.device)
+        return self.scaling.posterior(self._scaled_posterior(y))
 
     @torch.no_grad()
-    def sample(
-        self,
-        n_samples: int = 1,
-        random_state: Any = None,  # noqa: ANN401
-        *,
-        law: str = "noisy",
-        steps: int = 500,
-    ) -> Array:
-        """Draw points by Langevin chains that start at noisy training points: see the module.
+    def sample(self, count: int, generator: Generator, steps: int, clean: bool) -> Tensor:
+        """Draw points by Langevin chains that start at noisy training points.
 
         Args:
-            n_samples: number of draws, each of a chain of its own.
-            random_state: None, an integer, or a NumPy source of randomness.
-            law: `noisy` draws are of q_sigma, the law of x + noise; a `clean` one is then drawn
-                from N(m, C) at the noisy one, which would make it a draw of the data's law if
-                posteriors were Gaussian.
-            steps: transitions of each chain, 0 or more; in units of sigma a chain moves as a
-                random walk of steps 1/2 ^ (1/2) would.
+            count: number of draws, each of a chain of its own.
+            generator: source of randomness, on the device of the model.
+            steps: transitions of each chain, 0 or more.
+            clean: draw a point of N(m, C) at the end of each chain, in place of that end.
 
         Returns:
-            The draws, shape (n_samples, D), float64.
+            The draws, shape (count, D).
 
         Raises:
-            ValueError: before `fit`, a count out of range, an unknown law, or random_state not
-                legal.
             FloatingPointError: a chain diverged.
         """
-        self._check_fitted()
-        check_count("n_samples", n_samples)
-        check_count("steps", steps, 0)
-        if law not in LAWS:
-            raise ValueError(f"law is {law!r}; legal are {', '.join(LAWS)}")
-        generator = seeded(random_state, self._device())
-        options: dict[str, Any] = {"generator": generator, "device": self._device()}
-        start = self.starts_[torch.randint(len(self.starts_), (n_samples,), **options)]
-        y = start + self._scale() * torch.randn(start.shape, **options)
+        options: dict[str, Any] = {"generator": generator, "device": self.device}
+        start = self.starts[torch.randint(len(self.starts), (count,), **options)]
+        y = start + self.scaled_sigma * torch.randn(start.shape, **options)
         if steps:
-            kernel = langevin(self.model_.score, self._scale() ** 2 / 2)
+            kernel = langevin(self.model.score, self.scaled_sigma**2 / 2)
             y = sample_chain(kernel, y, 1, steps - 1, generator)[:, 0]
         if not bool(y.isfinite().all()):
-            raise FloatingPointError("a chain diverged: s1 is wrong where it went")
-        if law == "clean":
-            y = self._posterior(y).sample(1, generator)[0]
-        return self.scaling_.out_of(y).numpy()
+            raise FloatingPointError("a chain diverged: the learned score is wrong at its points")
+        if clean:
+            y = self._scaled_posterior(y).sample(1, generator)[0]
+        return self.scaling.out_of(y)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ANN401
-        """Return how near s1 is to the score of the clean law: higher is better.
-
-        It is minus the mean of tr J + |s1|^2 / 2 over the points, J being the Jacobian of s1, in
-        standardised units: minus half the mean squared error of s1 against grad log p, plus a
-        constant of p. So it compares estimators of any sigma at the same held-out points.
-
-        Args:
-            X: clean points that were not fitted to, shape (n, D).
-            y: ignored.
-
-        Raises:
-            ValueError: as in `score_function`.
-        """
-        points = self.scaling_.into(self._table("X", X).x).to(self._device())
-        return -float(implicit_loss(self.model_.score, points).double().mean())
+    def implicit_score(self, x: Tensor) -> float:
+        """Return minus the mean implicit score matching loss of s1 at clean points x."""
+        points = self.scaling.into(x).to(self.device)
+        return -float(implicit_loss(self.model.score, points).double().mean())

@@ -1,7 +1,7 @@
-"""A fitted estimator as one file: tensors as safetensors, all else as JSON in the file's header.
+"""A fitted model as one file: tensors as safetensors, all else as JSON in the file's header.
 
-The file is written beside its place and moved there when complete, so that it is whole or not
-there at all; what stood there before stays until then. Nothing in it is executed when it is read.
+The file is written under another name and renamed when it is complete, so that a failure leaves
+an earlier file as it was. Nothing in a file is executed when it is read.
 """
 
 from __future__ import annotations
@@ -9,43 +9,45 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from hosm import __version__
-from hosm.estimator.answers import Fitted
+from hosm.estimator.answers import FittedModel
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.frozen_denoiser import frozen_model
 from hosm.estimator.recipe import first_model, with_head
 
-__all__ = ["Stored", "read_archive", "write_archive"]
+__all__ = ["load_model", "read_archive", "save_model", "write_archive"]
 
-KEY = "hosm"  # of the JSON text among the header's entries
-PARTS = ("backbone", "head", "denoiser")  # parameters that no file holds
+HEADER_KEY = "hosm"  # of the JSON text among the entries of the header
+MODULES = ("backbone", "head", "denoiser")  # parameters that no file holds
 
 
 def write_archive(path: str | os.PathLike[str], tensors: dict[str, Tensor], card: Any) -> None:  # noqa: ANN401
-    """Write tensors and a card into one file, whole or not at all.
+    """Write tensors and a card into one file, which is written whole or not at all.
 
     Args:
         path: the file; its folder must exist.
         tensors: by name, of any shape.
-        card: whatever JSON can say: finite numbers, texts, lists, dictionaries, None.
+        card: what the tensors are, of types that JSON has: finite numbers, texts, lists,
+            dictionaries, None.
 
     Raises:
         OSError: the folder is missing or cannot be written to.
-        TypeError: the card holds what JSON cannot say.
+        TypeError: the card holds a value of a type that JSON does not have.
         ValueError: the card holds a number that is not finite.
     """
     place = Path(path)
     text = json.dumps(card, allow_nan=False)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    data = save(held, metadata={KEY: text})
+    data = save(held, metadata={HEADER_KEY: text})
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as folder:
         staged = Path(folder) / place.name
         with staged.open("wb") as stream:
@@ -63,106 +65,109 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is damaged or of another kind.
+        ValueError: the file is damaged or of another kind.
     """
     try:
         with safe_open(path, "pt") as stream:
-            text = (stream.metadata() or {}).get(KEY)
+            text = (stream.metadata() or {}).get(HEADER_KEY)
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
     if text is None:
-        raise ValueError(f"{path} has no card of hosm in its header; legal are files of `save`")
+        raise ValueError(f"{path} must be a file that `save` wrote, got one without its card")
     return tensors, json.loads(text)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Return a parameter as JSON can say it: NumPy's numbers and arrays as Python's."""
+    """Return a parameter as JSON can say it: numbers and arrays of NumPy as those of Python."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-class Stored(Fitted):
-    """An estimator that can be saved and loaded.
+def _listed(names: Iterable[str]) -> str:
+    """Return names as an error gives them."""
+    return ", ".join(names) or "no module"
 
-    Its parameters include those of `PARTS`, `device`, `random_state` and `callback`.
+
+def save_model(
+    path: str | os.PathLike[str], fitted: FittedModel, parameters: dict[str, Any]
+) -> None:
+    """Write a fitted model, and the parameters of its estimator, into one file.
+
+    The file does not hold the modules or the denoiser that were given, only the names of these
+    parameters; nor the callback, the device, and a random_state that is not an integer.
+
+    Args:
+        path: the file; an earlier one is replaced.
+        fitted: what the estimator has learned.
+        parameters: arguments of the constructor of `hosm.ScoreEstimator`, by name.
+
+    Raises:
+        OSError: the folder is missing or cannot be written to.
     """
+    given = [name for name in MODULES if parameters[name] is not None]
+    left_out = {*MODULES, "callback", "device"}
+    if not isinstance(parameters["random_state"], Integral):
+        left_out.add("random_state")
+    model, scaling = fitted.model, fitted.scaling
+    card = {
+        "version": __version__,
+        "parameters": {k: _plain(v) for k, v in parameters.items() if k not in left_out},
+        "given": given,
+        "model": {"sigma": model.sigma, "rank": model.rank, "data_std": model.data_std},
+        "sigma": fitted.sigma,
+        "names": fitted.names,
+        "search": [*fitted.search.items()],
+        "history": fitted.history,
+    }
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    own = {"mean": scaling.mean, "scale": scaling.scale, "starts": fitted.starts}
+    write_archive(path, {**tensors, **own}, card)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator into one file, whole or not at all.
 
-        Left out are modules and a denoiser that were given, a callback, and a random_state that
-        is no integer.
+def load_model(
+    path: str | os.PathLike[str], device: str, modules: dict[str, Any]
+) -> tuple[FittedModel, dict[str, Any]]:
+    """Return what `save_model` wrote: the fitted model, and the parameters of its estimator.
 
-        Args:
-            path: the file; what stood there is replaced.
+    Args:
+        path: the file; nothing in it is executed.
+        device: the device that the networks are put on.
+        modules: `backbone`, `head` and `denoiser`, each if and as it was given to the
+            constructor; the file holds the weights of the first two.
 
-        Raises:
-            ValueError: before `fit`.
-            OSError: the folder is missing or cannot be written to.
-        """
-        self._check_fitted()
-        parameters = self.get_params()
-        given = [name for name in PARTS if parameters.pop(name) is not None]
-        del parameters["callback"], parameters["device"]
-        if not isinstance(parameters["random_state"], Integral):
-            del parameters["random_state"]
-        model, scaling = self.model_, self.scaling_
-        card = {
-            "version": __version__,
-            "parameters": {name: _plain(value) for name, value in parameters.items()},
-            "given": given,
-            "model": {"sigma": model.sigma, "rank": model.rank, "data_std": model.data_std},
-            "sigma": self.sigma_,
-            "names": [*getattr(self, "feature_names_in_", [])],
-            "search": [*self.search_.items()],
-            "history": self.history_,
-        }
-        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-        own = {"mean": scaling.mean, "scale": scaling.scale, "starts": self.starts_}
-        write_archive(path, {**tensors, **own}, card)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        device: str = "cpu",
-        **parts: Any,  # noqa: ANN401
-    ) -> Self:
-        """Return an estimator that `save` wrote; nothing in the file is executed.
-
-        Args:
-            path: the file.
-            device: where the networks are to be.
-            parts: backbone, head and denoiser, each if and as it was given to the constructor;
-                the file holds the weights of the first two.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it is damaged or of another kind, or does not fit the parts.
-        """
-        tensors, card = read_archive(path)
-        given = [name for name in PARTS if parts.get(name) is not None]
-        if given != card["given"] or not {*parts} <= {*PARTS}:
-            raise ValueError(f"{path} is to be loaded with {card['given']}, got {[*parts]}")
-        parameters: dict[str, Any] = {**card["parameters"], **parts, "device": device}
-        estimator = cls(**parameters)
-        scaling = Scaling(tensors.pop("mean"), tensors.pop("scale"))
-        starts, facts = tensors.pop("starts"), card["model"]
-        dimension = len(scaling.mean)
-        if parts.get("denoiser") is None:
-            first = first_model(dimension, facts["sigma"], parts.get("backbone"), 0)
-        else:
-            shape, std = (dimension,), facts["data_std"]
-            first = frozen_model(parts["denoiser"], shape, facts["sigma"], std)
-        model = with_head(first, parts.get("head"), facts["rank"], 0)
-        try:
-            model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
-        except RuntimeError as error:
-            raise ValueError(f"{path} does not fit the modules: {error}") from error
-        model = model.eval().requires_grad_(False).to(device)
-        estimator._take(model, scaling, starts.to(device), card["sigma"], card["names"])
-        estimator.search_, estimator.history_ = dict(card["search"]), card["history"]
-        return estimator
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged or of another kind, or does not fit the modules.
+    """
+    tensors, card = read_archive(path)
+    given = [name for name in MODULES if modules.get(name) is not None]
+    if given != card["given"] or not {*modules} <= {*MODULES}:
+        raise ValueError(
+            f"{path} must be loaded with {_listed(card['given'])}, got {_listed(modules)}"
+        )
+    scaling = Scaling(tensors.pop("mean"), tensors.pop("scale"))
+    starts, facts = tensors.pop("starts"), card["model"]
+    dimension = len(scaling.mean)
+    if modules.get("denoiser") is None:
+        first = first_model(dimension, facts["sigma"], modules.get("backbone"), 0)
+    else:
+        shape, std = (dimension,), facts["data_std"]
+        first = frozen_model(modules["denoiser"], shape, facts["sigma"], std)
+    model = with_head(first, modules.get("head"), facts["rank"], 0)
+    try:
+        model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit the modules: {error}") from error
+    model = model.eval().requires_grad_(False).to(device)
+    fitted = FittedModel(
+        model=model,
+        scaling=scaling,
+        sigma=card["sigma"],
+        names=card["names"],
+        starts=starts.to(device),
+        search=dict(card["search"]),
+        history=card["history"],
+    )
+    return fitted, {**card["parameters"], **modules, "device": device}

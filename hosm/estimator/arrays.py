@@ -40,6 +40,10 @@ class Table:
     dtype: np.dtype[Any]
     names: list[str]
 
+    def like_input(self, result: Tensor) -> Array:
+        """Return a result, of any shape, as a NumPy array of the input's float type."""
+        return result.numpy().astype(self.dtype)
+
 
 def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     """Return points in float64, with what results must know of how they came in.

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from hosm.estimator.answers import Fitted
+from hosm.estimator.score_estimator import ScoreEstimator
 
 __all__ = ["ORDERS", "Novelty", "novelty", "score_features"]
 
@@ -55,7 +55,7 @@ class Novelty:
     tail: Array
 
 
-def score_features(estimator: Fitted, X: Any) -> dict[str, Array]:  # noqa: ANN401
+def score_features(estimator: ScoreEstimator, X: Any) -> dict[str, Array]:  # noqa: ANN401
     """Return the features of each point, by name, each of shape (n,).
 
     Args:
@@ -69,7 +69,7 @@ def score_features(estimator: Fitted, X: Any) -> dict[str, Array]:  # noqa: ANN4
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _features(estimator: Fitted, points: Any) -> dict[str, Array]:  # noqa: ANN401
+def _features(estimator: ScoreEstimator, points: Any) -> dict[str, Array]:  # noqa: ANN401
     s1 = estimator.score_function(points) * estimator.scaling_.scale.numpy()
     s2: Any = estimator.hessian(points)
     scale = estimator.scaling_.scale.to(s2.diag)
@@ -95,7 +95,7 @@ def _symmetric(features: dict[str, Array], order: int) -> Array:
 
 
 def novelty(
-    estimator: Fitted,
+    estimator: ScoreEstimator,
     X: Any,  # noqa: ANN401
     reference: Any = None,  # noqa: ANN401
     *,
@@ -117,7 +117,6 @@ def novelty(
     if order not in ORDERS:
         raise ValueError(f"order is {order}; legal are {', '.join(map(str, ORDERS))}")
     if reference is None:
-        estimator._check_fitted()
         reference = estimator.scaling_.out_of(estimator.starts_).numpy()
     known = _symmetric(score_features(estimator, reference), order)
     if len(known) < 4:

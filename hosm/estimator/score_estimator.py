@@ -3,95 +3,140 @@ r"""The front door: scores, Hessians and posteriors from a table of points, in N
     estimator = hosm.ScoreEstimator().fit(X)      # X: NumPy, pandas or torch, shape (n, D)
     estimator.hessian_diag(X)                     # NumPy, (n, D)
 
-What is estimated are derivatives of log q_sigma, the density of x + noise (Meng, Song, Li and
-Ermon, "Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS 2021). It
-tends to that of x as sigma -> 0, so that a small sigma means little bias: for a Gaussian of
-variance 1 the second derivative is -1 / (1 + sigma^2) in place of -1.
+The derivatives are those of log q_sigma, the log-density of x + noise (Meng, Song, Li and Ermon,
+"Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS 2021). It tends
+to that of x as sigma -> 0, so that a small sigma means little bias: for a Gaussian of variance 1
+the second derivative is -1 / (1 + sigma^2) in place of -1.
 
-Units. With `standardise` the noise in each coordinate has sigma times that one's own standard
-deviation: sigma is a number without unit, and the noise is larger where x varies more. Without
-it the noise is the same in all directions and sigma in the data's units; one number then brings
-the points near unit variance for the networks' sake. Results are in the data's units either way.
+Units. With `standardise` the noise in each coordinate has sigma times the standard deviation of
+that coordinate: sigma is a number without unit, and the noise is larger where x varies more.
+Without it the noise is the same in all directions and sigma is in the data's units; the networks
+then see points that are divided by one number, which brings them near unit variance. Results are
+in the data's units either way.
 
 Choice of sigma. Of several, `fit` takes the one whose s1 is nearest to the score of the clean law
-at held-out points, by implicit score matching (Hyvarinen, 2005: see `hosm.estimator`), which needs
-no truth and has one constant for all. It weighs bias against variance of s1, not of s2. `score` is
-the same measure, so `GridSearchCV` may choose sigma or anything else. Data that fill no volume, as
-integers or columns that determine each other, have no density: ever smaller sigma then look
-better, and the least is taken.
+at held-out points, by implicit score matching (Hyvarinen, 2005: see
+`hosm.estimator.implicit_score_matching`), which does not need the true score and has one constant
+for all. It weighs the bias against the variance of s1, not of s2. `score` is the same measure, so
+`GridSearchCV` may choose sigma or any other parameter. Data that fill no volume, such as integers
+or columns that determine each other, have no density: ever smaller sigma then look better, and
+the smallest is taken.
 
-Memory grows as n D, and as n D r where Hessians are asked for. No D x D matrix is formed but by
-`hessian(dense=True)`, and one for the Gaussian that training starts from.
+Memory grows as n D, and as n D r for Hessians. No D x D matrix is formed, except by
+`hessian(dense=True)` and for the Gaussian that training starts from.
+
+Conventions of scikit-learn, kept without importing it: the constructor only stores its arguments,
+under their names; `get_params` and `set_params` read and change them; `fit` returns the estimator
+and what it learns is held by attributes whose names end in an underscore. Thus
+`sklearn.base.clone`, `GridSearchCV` and pipelines take an estimator. scikit-learn's base class is
+not used, because the library does not depend on scikit-learn.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import os
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hosm.checks import check_count, check_probabilities
-from hosm.estimator.archive import Stored
-from hosm.estimator.arrays import Scaling, as_table, seed_of
+from hosm.estimator.answers import FittedModel, Losses
+from hosm.estimator.archive import load_model, save_model
+from hosm.estimator.arrays import (
+    Array,
+    PosteriorArrays,
+    Scaling,
+    Table,
+    as_table,
+    seed_of,
+    seeded,
+)
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.recipe import Recipe, learn_first, learn_second
 from hosm.noise import check_sigma
+from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import ScoreModel
 from hosm.training import Progress
 
-__all__ = ["ScoreEstimator"]
+__all__ = ["NotFittedError", "ScoreEstimator"]
 
-SIGMAS = (0.05, 0.1, 0.2, 0.4)  # that sigma="auto" tries, in standard deviations
-RANK = 20  # that rank=None takes, at most
-LEAST = 4  # points that can be fitted
-STARTS = 1000  # training points that chains may start from
+DEFAULT_SIGMAS = (0.05, 0.1, 0.2, 0.4)  # that sigma="auto" tries, in standard deviations
+LARGEST_DEFAULT_RANK = 20  # that rank=None takes, at most
+FEWEST_POINTS = 4  # that can be fitted
+MOST_STARTS = 1000  # training points that chains may start from
 TARGETS = ("jacobian", "residual", "moment", "likelihood")
+LAWS = ("noisy", "clean")
 
 
-def _own(losses: dict[str, float]) -> dict[str, float]:
+class NotFittedError(ValueError, AttributeError):
+    """An estimator was asked for results before `fit` or `load`."""
+
+
+def _first_order(losses: dict[str, float]) -> dict[str, float]:
     """Leave out the second-order term, which is 0 where s1 is learned alone."""
     return {name: value for name, value in losses.items() if not name.endswith("_second")}
 
 
-class ScoreEstimator(Stored):
+class ScoreEstimator:
     """Scores of first and second order of the law that points come from.
 
     Args:
-        sigma: noise scale (see the module); several, or `auto` for .05, .1, .2 and .4 standard
-            deviations, to choose from. s1 is learned for each.
-        rank: columns r of the low-rank part of s2; 0 where diagonals alone are asked for; None
-            for min(D, 20). Rank D can hold any Hessian.
+        sigma: noise scale (see the module), above 0; or several, or `auto` for .05, .1, .2 and .4
+            standard deviations, of which the best is chosen. s1 is learned for each. The default
+            of .1 biases the derivatives of a Gaussian by 1 %.
+        rank: columns r of the low-rank part of s2, from 0 (enough where only diagonals are
+            needed) to D (which can represent any Hessian); None for D, but 20 at most.
         backbone: the network of s1, any torch module from standardised points (n, D) to (n, D);
             None for three layers of 128 units (256 beyond D = 64) and a linear skip, which start
             as the Gaussian that fits the data.
         head: the network of s2, any torch module from (n, D) to (n, 1 + rank, D), of which the
-            first are alpha; None for three such layers. Modules given are copied, not changed.
+            first are alpha; None for three such layers. A module that is given is copied, not
+            changed.
         denoiser: (x_noisy, sigma) -> E[x | x_noisy], both tensors of shape (n, D) in the data's
-            units, in place of an s1 that is learned. It is kept as it is (see `hosm.estimator`);
-            needs standardise=False.
+            units, in place of an s1 that is learned. It stays as it is (see
+            `hosm.estimator.frozen_denoiser`); it needs standardise=False.
         target: what s2 is trained on: `jacobian`, `residual`, `moment`, or with a denoiser also
-            `likelihood` (see `hosm.objectives.denoising_score_matching`).
-        standardise: divide each coordinate by its standard deviation.
-        learning_rate: of s1; s2 takes 2.5 times as much.
-        weight_decay: of both networks, linear skip apart; more for fewer data.
-        batch_size: points of a training step, at most.
-        max_steps: of s1, at most; s2 takes half as many.
-        patience: validations, 100 steps apart, without improvement before a network stops.
-        validation_fraction: share of the points that is held out, to stop early and to choose
-            sigma, and never trained on.
-        device: where the networks are.
-        random_state: None, an integer, or a NumPy source of randomness; an integer makes fits
-            repeatable on one machine.
+            `likelihood` (see `hosm.objectives.denoising_score_matching`). The default has the
+            least noise.
+        standardise: whether each coordinate is divided by its standard deviation.
+        learning_rate: learning rate of s1; that of s2 is 2.5 times as large.
+        weight_decay: weight decay of both networks, except of the linear skip; fewer data need
+            more.
+        batch_size: largest number of points of a training step.
+        max_steps: largest number of training steps of s1; s2 takes half as many.
+        patience: a network stops after this many validations, 100 steps apart, without
+            improvement.
+        validation_fraction: share of the points, between 0 and 1, that is held out to stop early
+            and to choose sigma, and is never trained on.
+        device: torch device of the networks.
+        random_state: None for other random numbers at each fit, an integer for the same ones
+            (on one machine), or a NumPy source of randomness.
         callback: called at each validation with a dictionary: network, sigma, step and losses.
-            `print` will do.
+            `print` will do. None for no call.
 
-    Attributes are those of `hosm.estimator.Fitted`. One of them, starts_, holds up to 1,000 of the
-    training points, and so do files that `save` writes.
+    Attributes:
+        fitted_: what was learned, as one object (see `hosm.estimator.answers`); the attributes
+            below read it.
+        model_: the model of both scores of standardised points.
+        scaling_: the map between the data's units and standardised points.
+        sigma_: noise scale, in the data's units or, if standardised, in standard deviations.
+        noise_std_: standard deviation of the noise in the data's units, shape (D,).
+        search_: sigma -> `score` at the held-out points, of each that was tried, if several were.
+        history_: of each network, `s1` and `s2`, the losses at each validation.
+        starts_: up to 1,000 training points, standardised, that chains start from, shape (m, D).
+            The files that `save` writes hold them too.
+        n_features_in_: D.
+        feature_names_in_: names of the columns, shape (D,); only after a fit to a data frame.
     """
+
+    fitted_: FittedModel
 
     def __init__(
         self,
@@ -135,14 +180,14 @@ class ScoreEstimator(Stored):
 
         Args:
             X: points, at least 4, shape (n, D): an array, a data frame or a tensor.
-            y: ignored.
+            y: ignored; scikit-learn passes it.
 
         Raises:
-            ValueError: points of another shape, not numbers or not finite, or a parameter that
-                is not legal.
+            ValueError: X has another shape, or holds anything but finite numbers; or a parameter
+                is out of its range.
             FloatingPointError: training diverged.
         """
-        table = as_table("X", X, LEAST)
+        table = as_table("X", X, FEWEST_POINTS)
         self._check(len(table.x), table.x.shape[1])
         scaling = self._scaling(table.x)
         scales, seed = self._scales(scaling), seed_of(self.random_state)
@@ -152,24 +197,28 @@ class ScoreEstimator(Stored):
         count = min(max(1, round(self.validation_fraction * len(points))), len(points) - 1)
         held, train = points[:count], points[count:]
         models = self._learn_first(train, held, scales, seed)
-        search = {}
-        if len(models) > 1:
-            losses_of = {
-                sigma: implicit_loss(each[0].score, held) for sigma, each in models.items()
-            }
-            search = {sigma: -float(each.double().mean()) for sigma, each in losses_of.items()}
+        search = self._search(models, held)
         sigma = max(models, key=lambda each: search.get(each, 0.0))
         first, losses = models[sigma]
-        rank = min(len(scaling.mean), RANK) if self.rank is None else int(self.rank)
+        rank = (
+            min(len(scaling.mean), LARGEST_DEFAULT_RANK) if self.rank is None else int(self.rank)
+        )
         recipe = self._recipe(seed, sigma)
         model, second = learn_second(first, train, held, self.head, rank, self.target, recipe)
-        self._take(model, scaling, train[:STARTS].clone(), sigma, table.names)
-        self.search_, self.history_ = search, {"s1": [*map(_own, losses)], "s2": second}
+        self.fitted_ = FittedModel(
+            model=model,
+            scaling=scaling,
+            sigma=sigma,
+            names=table.names,
+            starts=train[:MOST_STARTS].clone(),
+            search=search,
+            history={"s1": [*map(_first_order, losses)], "s2": second},
+        )
         return self
 
     def _learn_first(
         self, train: Tensor, held: Tensor, scales: dict[float, float], seed: int
-    ) -> dict[float, tuple[ScoreModel, list[dict[str, float]]]]:
+    ) -> dict[float, tuple[ScoreModel, Losses]]:
         """Return s1 at each of the noise scales, and the losses on the way."""
         if self.denoiser is not None:
             shape, std = train.shape[1:], spread(train)
@@ -183,6 +232,15 @@ class ScoreEstimator(Stored):
             for sigma, scale in scales.items()
         }
 
+    def _search(
+        self, models: dict[float, tuple[ScoreModel, Losses]], held: Tensor
+    ) -> dict[float, float]:
+        """Return the implicit score of each s1 at held-out points (m, D), if there are several."""
+        if len(models) == 1:
+            return {}
+        losses = {sigma: implicit_loss(each[0].score, held) for sigma, each in models.items()}
+        return {sigma: -float(each.double().mean()) for sigma, each in losses.items()}
+
     def _scaling(self, x: Tensor) -> Scaling:
         """Return what brings points x (n, D) near unit variance; a denoiser sees them as is."""
         if self.denoiser is not None:
@@ -195,18 +253,18 @@ class ScoreEstimator(Stored):
         given: Any = self.sigma
         if isinstance(given, str):
             if given != "auto":
-                raise ValueError(f"sigma is {given!r}; legal are numbers above 0 and 'auto'")
-            return {scale * unit: scale for scale in SIGMAS}
+                raise ValueError(f"sigma must be above 0, or 'auto', got {given!r}")
+            return {scale * unit: scale for scale in DEFAULT_SIGMAS}
         several: list[Any] = [given] if isinstance(given, Real) else [*given]
         if not several:
-            raise ValueError("sigma is empty; legal are one number above 0 or more")
+            raise ValueError("sigma must hold at least one number, got none")
         return {check_sigma(sigma): float(sigma) / unit for sigma in several}
 
     def _recipe(self, seed: int, sigma: float) -> Recipe:
         def report(network: str, progress: Progress) -> None:
             if self.callback is not None:
                 facts = {"network": network, "sigma": sigma, "step": progress.step}
-                self.callback({**facts, **_own(progress.metrics)})
+                self.callback({**facts, **_first_order(progress.metrics)})
 
         return Recipe(
             learning_rate=self.learning_rate,
@@ -219,17 +277,297 @@ class ScoreEstimator(Stored):
         )
 
     def _check(self, size: int, dimension: int) -> None:
-        """Raise ValueError for a parameter that is not legal, before minutes of work."""
+        """Raise ValueError for a parameter out of its range, before minutes of work."""
         if self.rank is not None:
             check_count("rank", self.rank, 0, dimension)
         for name in ("batch_size", "max_steps", "patience"):
             check_count(name, getattr(self, name))
         check_probabilities("validation_fraction", [self.validation_fraction])
-        legal = TARGETS if self.denoiser is not None else TARGETS[:-1]
-        if self.target not in legal:
-            raise ValueError(f"target is {self.target!r}; legal here are {', '.join(legal)}")
+        targets = TARGETS if self.denoiser is not None else TARGETS[:-1]
+        if self.target not in targets:
+            raise ValueError(f"target must be one of {', '.join(targets)}, got {self.target!r}")
         if self.denoiser is not None and self.standardise:
-            raise ValueError("standardise is True; legal with a denoiser is False")
+            raise ValueError("standardise must be False with a denoiser, got True")
         if self.denoiser is not None and self.backbone is not None:
-            raise ValueError("backbone and denoiser are both given; legal is one of them")
+            raise ValueError("backbone must be None with a denoiser, got both")
         self._recipe(0, 1.0).settings(self.target, 1.0, size)
+
+    def _points(self, name: str, X: Any) -> Table:  # noqa: ANN401
+        """Return points whose columns are those of the points that were fitted."""
+        fitted = self._fitted()
+        table, own = as_table(name, X), type(self).__name__
+        if table.x.shape[1] != fitted.dimension:
+            found = f"{name} has {table.x.shape[1]} features"
+            raise ValueError(
+                f"{found}, but {own} is expecting {fitted.dimension} features as input"
+            )
+        if fitted.names and table.names and table.names != fitted.names:
+            raise ValueError(f"{name} must have the columns {fitted.names}, got {table.names}")
+        return table
+
+    def score_function(self, X: Any) -> Array:  # noqa: ANN401
+        """Return s1 = grad log q_sigma at each point, shape (n, D).
+
+        Args:
+            X: points, shape (n, D).
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: X has another shape, or holds anything but finite numbers.
+        """
+        points = self._points("X", X)
+        return points.like_input(self._fitted().score(points.x))
+
+    def hessian_diag(self, X: Any) -> Array:  # noqa: ANN401
+        """Return the second derivatives d^2 log q_sigma / dx_i^2 at each point, shape (n, D).
+
+        Arguments and errors as in `score_function`.
+        """
+        points = self._points("X", X)
+        return points.like_input(self._fitted().hessian_diagonal(points.x))
+
+    def hessian_column(self, X: Any, j: int) -> Array:  # noqa: ANN401
+        """Return d^2 log q_sigma / dx_i dx_j for one j and all i at each point, shape (n, D).
+
+        Its entries off the diagonal are those of the learned low-rank part, which is exact only
+        if the true Hessian has that rank off its diagonal.
+
+        Args:
+            X: points, shape (n, D).
+            j: the coordinate, from 0 to D - 1.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: j is out of range; otherwise as in `score_function`.
+        """
+        check_count("j", j, 0, self._fitted().dimension - 1)
+        points = self._points("X", X)
+        return points.like_input(self._fitted().hessian_column(points.x, j))
+
+    def hessian(self, X: Any, dense: bool = False) -> DiagonalPlusLowRank | Array:  # noqa: ANN401
+        """Return the Hessians of log q_sigma, as one operator for all points or as matrices.
+
+        Args:
+            X: points, shape (n, D).
+            dense: whether to return NumPy matrices, shape (n, D, D), in place of the operator,
+                which holds n D (r + 1) numbers in torch and multiplies, solves and finds
+                eigenpairs.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: as in `score_function`.
+        """
+        points = self._points("X", X)
+        if dense:
+            return points.like_input(self._fitted().hessian_matrices(points.x))
+        dtype = torch.from_numpy(np.empty(0, points.dtype)).dtype
+        return self._fitted().hessian(points.x, dtype)
+
+    def posterior(self, X_noisy: Any) -> PosteriorArrays:  # noqa: ANN401
+        """Return the law N(m, C) of the clean point given each noisy one, in the data's units.
+
+        Args:
+            X_noisy: points x + noise, shape (n, D), the noise being Gaussian, of standard
+                deviation `noise_std_` in each coordinate.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: as in `score_function`.
+        """
+        points = self._points("X_noisy", X_noisy)
+        return PosteriorArrays(self._fitted().posterior(points.x), points.dtype)
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: Any = None,  # noqa: ANN401
+        *,
+        law: str = "noisy",
+        steps: int = 500,
+    ) -> Array:
+        """Draw points by Langevin chains that start at noisy training points.
+
+        `hosm.estimator.answers` says how far their law is from the stated one.
+
+        Args:
+            n_samples: number of draws, each of a chain of its own.
+            random_state: None, an integer, or a NumPy source of randomness.
+            law: `noisy` for draws of q_sigma, the law of x + noise; `clean` for draws from
+                N(m, C) at such noisy points, which are draws of the data's law if posteriors
+                are Gaussian.
+            steps: transitions of each chain, 0 or more. In units of sigma, a transition moves a
+                chain about as far as a step of size 1/2 ^ (1/2) of a random walk.
+
+        Returns:
+            The draws, shape (n_samples, D), float64.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: a count out of range, an unknown law, or an invalid random_state.
+            FloatingPointError: a chain diverged.
+        """
+        fitted = self._fitted()
+        check_count("n_samples", n_samples)
+        check_count("steps", steps, 0)
+        if law not in LAWS:
+            raise ValueError(f"law must be one of {', '.join(LAWS)}, got {law!r}")
+        generator = seeded(random_state, fitted.device)
+        return fitted.sample(n_samples, generator, steps, law == "clean").numpy()
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ANN401
+        """Return how near s1 is to the score of the clean law: higher is better.
+
+        It is minus the mean of tr J + |s1|^2 / 2 over the points, J being the Jacobian of s1, in
+        standardised units: minus half the mean squared error of s1 against grad log p, plus a
+        constant of p. So it compares estimators of any sigma at the same held-out points.
+
+        Args:
+            X: clean points that were not fitted to, shape (n, D).
+            y: ignored; scikit-learn passes it.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: as in `score_function`.
+        """
+        return self._fitted().implicit_score(self._points("X", X).x)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator into one file, which is written whole or not at all.
+
+        The file does not hold modules and a denoiser that were given, the callback, the device,
+        and a random_state that is not an integer.
+
+        Args:
+            path: the file; an earlier one is replaced.
+
+        Raises:
+            NotFittedError: before `fit`.
+            OSError: the folder is missing or cannot be written to.
+        """
+        save_model(path, self._fitted(), self.get_params())
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "cpu",
+        **modules: Any,  # noqa: ANN401
+    ) -> Self:
+        """Return an estimator that `save` wrote; nothing in the file is executed.
+
+        Args:
+            path: the file.
+            device: torch device that the networks are put on.
+            modules: `backbone`, `head` and `denoiser`, each if and as it was given to the
+                constructor; the file holds the weights of the first two.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is damaged or of another kind, or does not fit the modules.
+        """
+        fitted, parameters = load_model(path, device, modules)
+        estimator = cls(**parameters)
+        estimator.fitted_ = fitted
+        return estimator
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of the constructor by name.
+
+        Args:
+            deep: ignored; scikit-learn passes it, but no parameter has parameters of its own.
+        """
+        return {name: getattr(self, name) for name in self._defaults()}
+
+    def set_params(self, **parameters: Any) -> Self:  # noqa: ANN401
+        """Change parameters; return the estimator itself.
+
+        Args:
+            parameters: new values by name.
+
+        Raises:
+            ValueError: a name is not that of a parameter.
+        """
+        names = self._defaults()
+        for name, value in parameters.items():
+            if name not in names:
+                raise ValueError(f"parameters must be among {', '.join(names)}, got {name!r}")
+            setattr(self, name, value)
+        return self
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """Return the defaults of the constructor's arguments by name."""
+        arguments = [*inspect.signature(cls.__init__).parameters.values()][1:]
+        return {each.name: each.default for each in arguments}
+
+    def __repr__(self) -> str:
+        given = [
+            f"{name}={getattr(self, name)!r}"
+            for name, default in self._defaults().items()
+            if repr(getattr(self, name)) != repr(default)
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        """Return scikit-learn's description of the estimator; only scikit-learn calls this."""
+        utils = importlib.import_module("sklearn.utils")
+        return utils.Tags(estimator_type=None, target_tags=utils.TargetTags(required=False))
+
+    def _fitted(self) -> FittedModel:
+        """Return what was learned.
+
+        Raises:
+            NotFittedError: nothing was.
+        """
+        if "fitted_" not in vars(self):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} is not fitted; call fit(X) or load(path) first")
+        return self.fitted_
+
+    @property
+    def model_(self) -> ScoreModel:
+        """The model of both scores of standardised points."""
+        return self._fitted().model
+
+    @property
+    def scaling_(self) -> Scaling:
+        """The map between the data's units and standardised points."""
+        return self._fitted().scaling
+
+    @property
+    def sigma_(self) -> float:
+        """The noise scale, in the units of the parameter `sigma`."""
+        return self._fitted().sigma
+
+    @property
+    def noise_std_(self) -> Array:
+        """The standard deviation of the noise in the data's units, shape (D,)."""
+        return self._fitted().noise_std.numpy()
+
+    @property
+    def search_(self) -> dict[float, float]:
+        """Sigma -> `score` at the held-out points, if several were tried."""
+        return self._fitted().search
+
+    @property
+    def history_(self) -> dict[str, Losses]:
+        """Of each network, `s1` and `s2`, the losses at each validation."""
+        return self._fitted().history
+
+    @property
+    def starts_(self) -> Tensor:
+        """The training points, standardised, that chains start from, shape (m, D)."""
+        return self._fitted().starts
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of coordinates, D."""
+        return self._fitted().dimension
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """The names of the columns, shape (D,); AttributeError if the data had none."""
+        if not self._fitted().names:
+            raise AttributeError("the data had no column names")
+        return np.array(self._fitted().names, dtype=object)

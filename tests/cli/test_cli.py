@@ -239,7 +239,10 @@ BAD = {
     "nowhere": ("fit {}/x.csv -o nowhere/m", "the folder nowhere of m does not exist"),
     "no model": ("hessian {}/x.csv {}/x.csv -o h.csv", "damaged or no safetensors file"),
     "columns": ("hessian {table} {}/two.csv -o h.csv", "X has 2 features"),
-    "order": ("hessian {table} {}/order.csv -o h.csv", "the columns ['c', 'b', 'a']; legal are"),
+    "order": (
+        "hessian {table} {}/order.csv -o h.csv",
+        "the columns ['a', 'b', 'c'], got ['c', 'b', 'a']",
+    ),
     "column": ("hessian {table} {}/x.csv -o h.csv --column z", "--column is 'z'; legal are a, b"),
     "column 7": ("hessian {table} {}/x.csv -o h.csv --column 7", "j is 7; legal values are 0"),
     "dense csv": ("hessian {table} {}/x.csv -o h.csv --dense", "legal are .npy and .npz files"),
