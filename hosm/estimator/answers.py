@@ -124,7 +124,7 @@ class FittedModel:
 
     @torch.no_grad()
     def hessian(self, x: Tensor, dtype: torch.dtype = torch.float64) -> DiagonalPlusLowRank:
-        """Return the Hessians at points x as one operator, of a floating-point type."""
+        """Return the Hessians at points x, (n, D), as one operator of a floating-point type."""
         parts = [self._hessians(y).to(dtype) for y in self._chunks(x)]
         return DiagonalPlusLowRank(
             torch.cat([part.diag for part in parts]), torch.cat([part.factor for part in parts])
@@ -141,7 +141,7 @@ class FittedModel:
 
     @torch.no_grad()
     def posterior(self, x_noisy: Tensor) -> Posterior:
-        """Return the law N(m, C) of the clean point given each noisy one."""
+        """Return the law N(m, C) of the clean point given each noisy one, x_noisy, (n, D)."""
         y = self.scaling.into(x_noisy).to(self.device)
         return self.scaling.posterior(self._scaled_posterior(y))
 
@@ -174,6 +174,6 @@ class FittedModel:
         return self.scaling.out_of(y)
 
     def implicit_score(self, x: Tensor) -> float:
-        """Return minus the mean implicit score matching loss of s1 at clean points x."""
+        """Return minus the mean implicit score matching loss of s1 at clean points x, (n, D)."""
         points = self.scaling.into(x).to(self.device)
         return -float(implicit_loss(self.model.score, points).double().mean())
