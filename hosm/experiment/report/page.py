@@ -17,11 +17,11 @@ from PIL import Image
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.longer_runs import LONGER
-from hosm.experiment.report.captions import FIGURES
 from hosm.experiment.report.claims import claims, replicated_claims
-from hosm.experiment.report.replication import ERRATA, Replicated, replication
+from hosm.experiment.report.replication import Replicated, replication
 from hosm.experiment.report.results import Results
 from hosm.experiment.report.tables import display_tables
+from hosm.experiment.report.texts import captions, paper
 from hosm.experiment.run.provenance import facts
 from hosm.experiment.uncertainty.results import Denoiser
 from hosm.io import write_whole
@@ -74,9 +74,9 @@ def _inline(content: bytes) -> str:
 
 
 def _picture(name: str, path: Path) -> dict[str, str]:
-    known = name if name in FIGURES else name.partition("-")[0]  # the rest names the images
-    caption, alt = FIGURES[known]
-    return {"src": _inline(path.read_bytes()), "caption": caption, "alt": alt}
+    known = captions()
+    text = known[name if name in known else name.partition("-")[0]]  # the rest names the images
+    return {"src": _inline(path.read_bytes()), "caption": text.caption, "alt": text.alt}
 
 
 def _thumbnail(path: Path) -> str:
@@ -154,7 +154,7 @@ def page_context(
     replicated = replication(replicated_claims(results))
     return {
         "replicated": [_replicated(found, figures) for found in replicated],
-        "errata": ERRATA,
+        "errata": paper().errata,
         "facts": facts,
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
         "diversity": {name: _diversity(name, found) for name, found in results.diversity.items()},

@@ -11,7 +11,8 @@ from PIL import Image
 
 from hosm.experiment.diversity import figures as diversity_figures
 from hosm.experiment.presenting import style
-from hosm.experiment.report import captions, figures, tables
+from hosm.experiment.report import figures, tables
+from hosm.experiment.report.texts import captions
 from hosm.experiment.uncertainty import figures as denoiser_figures
 from hosm.experiment.uncertainty import pictures
 from tests.experiment.report import report_inputs
@@ -48,7 +49,7 @@ def test_every_figure_is_a_small_png_of_page_width(written):
     chains = "classes steps noise chains".split()
     own = [name.removesuffix("-mnist5k") for name in written]
     assert own == [*names.split(), *kept, *chains, "classes-mnist5k-whole"]
-    assert set(captions.FIGURES) == {*names.split(), *chains}  # each has a caption
+    assert set(captions()) == {*names.split(), *chains}  # each has a caption
     for name, path in written.items():
         with Image.open(path) as image:
             assert (image.format, image.width) == ("PNG", 902), name

@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 import jinja2
 import pytest
 
-from hosm.experiment.report import captions, page, tables
-from hosm.experiment.report.replication import PAPER
+from hosm.experiment.report import page, tables
+from hosm.experiment.report.texts import captions, paper
 from hosm.experiment.settings import load_params
 from tests.experiment.report.report_inputs import write_inputs
 
-FIGURES = tuple(captions.FIGURES)
+FIGURES = tuple(captions())
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
@@ -118,7 +118,7 @@ def test_every_table_is_filled(parsed, results):
 
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
-    thumbnails = len(PAPER)
+    thumbnails = len(paper().claims)
     assert len(parsed.images) == thumbnails + len(FIGURES) + 3  # of what is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])

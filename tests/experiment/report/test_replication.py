@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from hosm.experiment.presenting.claims import Claim
-from hosm.experiment.report.captions import FIGURES
 from hosm.experiment.report.claims import replicated_claims
-from hosm.experiment.report.replication import ERRATA, PAPER, replication
+from hosm.experiment.report.replication import replication
 from hosm.experiment.report.tables import load_results
+from hosm.experiment.report.texts import paper
 from tests.experiment.report.report_inputs import write_inputs
 
 
@@ -16,7 +16,7 @@ def judged(tmp_path_factory):
 
 
 def test_each_judged_claim_of_the_paper_decides_or_stands_beside_one(judged):
-    named = {name for paper in PAPER for name in (*paper.decides, *paper.beside)}
+    named = {name for each in paper().claims for name in (*each.decides, *each.beside)}
     assert not [claim.statement for claim in judged if claim.paper and claim.name not in named]
 
 
@@ -53,8 +53,3 @@ def test_the_verdict_is_that_of_all_places(verdicts, expected):
     found = replication([replace(claim, left=lefts[each]) for each in verdicts])
     entry = next(each for each in found if claim.name in each.paper.decides)
     assert entry.verdict == expected
-
-
-def test_pictures_and_sections_exist():
-    assert {paper.figure for paper in PAPER} <= set(FIGURES)
-    assert all(erratum.right and erratum.known_by for erratum in ERRATA)
