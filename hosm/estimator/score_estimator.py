@@ -61,6 +61,7 @@ from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.recipe import Recipe, learn_first, learn_second
 from hosm.noise import check_sigma
+from hosm.objectives import TARGETS
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import ScoreModel
 from hosm.training import Progress
@@ -71,7 +72,6 @@ DEFAULT_SIGMAS = (0.05, 0.1, 0.2, 0.4)  # that sigma="auto" tries, in standard d
 LARGEST_DEFAULT_RANK = 20  # that rank=None takes, at most
 FEWEST_POINTS = 4  # that can be fitted
 MOST_STARTS = 1000  # training points that chains may start from
-TARGETS = ("jacobian", "residual", "moment", "likelihood")
 LAWS = ("noisy", "clean")
 
 
@@ -283,7 +283,8 @@ class ScoreEstimator:
         for name in ("batch_size", "max_steps", "patience"):
             check_count(name, getattr(self, name))
         check_probabilities("validation_fraction", [self.validation_fraction])
-        targets = TARGETS if self.denoiser is not None else TARGETS[:-1]
+        learned = self.denoiser is None  # then s1 is no denoiser, and the model not positive
+        targets = [name for name, target in TARGETS.items() if not (learned and target.psd)]
         if self.target not in targets:
             raise ValueError(f"target must be one of {', '.join(targets)}, got {self.target!r}")
         if self.denoiser is not None and self.standardise:

@@ -1,12 +1,12 @@
 """Objectives: what training minimises so that a model learns scores.
 
 `denoising_score_matching` has the objectives of first and second order (Meng, Song, Li and Ermon,
-NeurIPS 2021, section 2 and theorem 2), `targets` what each sample contributes to them, and
-`high_order` the objectives of order three and above.
+NeurIPS 2021, section 2 and theorem 2), `targets` what each sample contributes to them and the
+registry of second-order targets, and `high_order` the objectives of order three and above.
 """
 
 from hosm.objectives.denoising_score_matching import (
-    Terms,
+    JointTerms,
     dsm,
     joint,
     joint_terms,
@@ -14,12 +14,16 @@ from hosm.objectives.denoising_score_matching import (
 )
 from hosm.objectives.high_order import HighOrderModel, HighOrderObjective, order_k
 from hosm.objectives.targets import (
+    TARGETS,
     Scale,
+    Target,
+    TargetInputs,
     VarianceReduction,
     dsm_value,
     jacobian,
     likelihood,
     moment,
+    register_target,
     residual,
     stencil,
 )
@@ -27,8 +31,11 @@ from hosm.objectives.targets import (
 __all__ = [
     "HighOrderModel",
     "HighOrderObjective",
+    "JointTerms",
     "Scale",
-    "Terms",
+    "TARGETS",
+    "Target",
+    "TargetInputs",
     "VarianceReduction",
     "dsm",
     "dsm_value",
@@ -38,6 +45,7 @@ __all__ = [
     "likelihood",
     "moment",
     "order_k",
+    "register_target",
     "residual",
     "second_order",
     "stencil",

@@ -5,7 +5,8 @@ Distribution by Denoising", NeurIPS 2021), with x_noisy = x + sigma z. First ord
 
     1/2 E || s1 + z / sigma ||^2.
 
-Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s + z / sigma):
+Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s + z / sigma), kept
+in one registry, `hosm.objectives.targets.TARGETS`:
 
 - `moment` (the paper, theorem 2):      E || psi + (I - z z^T) / sigma^2 ||_F^2;
 - `residual` (Lu et al., "Maximum Likelihood Training for Score-Based Diffusion ODEs by High-Order
@@ -16,9 +17,10 @@ Second order, four targets for s2 (psi = s2 + s1 s1^T, s = stopgrad(s1), u = s +
 - `likelihood`:   E [-log N(e; 0, S) - sum_i log N(e_i; 0, S_ii)] + 100 sigma^4 `jacobian`, with
   e = (x - m) / sigma and S = C / sigma^2 = I + sigma^2 s2: proper scores of the whole point and of
   each coordinate (composite likelihood: Lindsay, "Composite Likelihood Methods", 1988), least over
-  all S > 0 at the second moment of e given x_noisy. They mind variances however small; `jacobian`
-  minds the largest eigenvalues, and teaches their directions without noise. S must be positive
-  definite, as `ScoreModel(psd=True)` makes it. As sigma -> 0 it says ever less of s2.
+  all S > 0 at the second moment of e given x_noisy. They weigh relative errors of variances,
+  however small; `jacobian` weighs the largest eigenvalues, and teaches their directions without
+  noise. S must be positive definite, as `ScoreModel(psd=True)` makes it. As sigma -> 0 the target
+  tells less and less about s2.
 
 Each value omits the terms that no parameter can change, such as |z|^2 / (2 sigma^2): they grow as
 sigma^-2 and sigma^-4 and would drown float32. No D x D matrix is formed.
@@ -28,7 +30,7 @@ denoiser's units, residual / sigma and covariance / sigma^2, every scale then co
 that one model learns a range of them.
 
 Shapes are checked; values are not read, which would wait for the device in each step: NaN among
-the points gives a loss of NaN (`hosm.training` and `hosm.training` refuse both).
+the points gives a loss of NaN (`hosm.training` refuses such points, and such a loss).
 
 Variance reduction, `control` or `antithetic`, removes the noise that remains as sigma -> 0
 (ibid., section 4.2): both subtract the term's value at the clean point, whose mean over z is zero,
@@ -37,37 +39,34 @@ I - z z^T in its variance-reduced objective; 1/sigma^2 is right, as expanding th
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hosm.autodiff import pulled_back
+from hosm.autodiff import pulled_back, vector_jacobian_product
 from hosm.checks import check_one_shape, checked
 from hosm.noise import check_sigma, rademacher, standard_normal
 from hosm.objectives.targets import (
+    NOT_COMPUTED,
     Scale,
+    TargetInputs,
     VarianceReduction,
     dsm_value,
-    jacobian,
-    likelihood,
-    moment,
-    residual,
+    find_target,
     stencil,
 )
 from hosm.operators import DiagonalPlusLowRank
 
-__all__ = ["Terms", "dsm", "joint", "joint_terms", "second_order"]
+__all__ = ["JointTerms", "dsm", "joint", "joint_terms", "second_order"]
 
-Target = Literal["moment", "residual", "jacobian", "likelihood"]
 ScoreFunction = Callable[..., Tensor]
 Model = Callable[..., tuple[Tensor, DiagonalPlusLowRank]]
 
-TARGETS = ("moment", "residual", "jacobian", "likelihood")
 VARIANCE_REDUCTIONS = (None, "control", "antithetic")
 
 
-class Terms(NamedTuple):
+class JointTerms(NamedTuple):
     """The two terms of the joint objective, each a scalar: `first` (DSM) and `second`."""
 
     first: Tensor
@@ -86,11 +85,9 @@ def _check_scale(sigma: Scale, x: Tensor) -> Scale:
     return sigma
 
 
-def _weighted(terms: Terms, sigma: Scale, power: int = 4) -> Terms:
-    """Return the means of both terms, each of shape (n,), weighted where scales differ."""
-    if isinstance(sigma, Tensor):
-        terms = Terms(terms.first * sigma**2, terms.second * sigma**power)
-    return Terms(terms.first.mean(), terms.second.mean())
+def _weighted_mean(term: Tensor, sigma: Scale, power: int) -> Tensor:
+    """Return the mean of a term of shape (n,), weighted by a power of sigma if scales differ."""
+    return (term * sigma**power if isinstance(sigma, Tensor) else term).mean()
 
 
 def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
@@ -105,14 +102,16 @@ def _check(x: Tensor, variance_reduction: VarianceReduction, **noise: Tensor | N
     given = {name: tensor for name, tensor in noise.items() if tensor is not None}
     check_one_shape("(n, D)", x=x, **given)
     if variance_reduction not in VARIANCE_REDUCTIONS:
-        legal = ", ".join(map(str, VARIANCE_REDUCTIONS))
-        raise ValueError(f"variance_reduction must be one of {legal}; got {variance_reduction!r}")
+        names = ", ".join(map(str, VARIANCE_REDUCTIONS))
+        raise ValueError(f"variance_reduction must be one of {names}; got {variance_reduction!r}")
 
 
-def _check_order(s2: object) -> None:
+def _check_scores(x_noisy: Tensor, s1: Tensor, s2: object) -> None:
+    """Raise ValueError unless a model returned both scores at noisy points x_noisy (n, D)."""
+    check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
     if not isinstance(s2, DiagonalPlusLowRank):
         found = type(s2).__name__
-        raise ValueError(f"the model returns s2 of type {found}; legal is a DiagonalPlusLowRank")
+        raise ValueError(f"the model must return s2 as a DiagonalPlusLowRank, got {found}")
 
 
 def dsm(
@@ -148,50 +147,69 @@ def dsm(
     s1 = _at(score_function, sigma)(whole)
     check_one_shape("(n, D)", x_noisy=whole, s1=s1)
     first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
-    return _weighted(Terms(first, first), sigma).first
+    return _weighted_mean(first, sigma, 2)
 
 
-def _terms_at_x_noisy(
-    model: Model,
-    points: list[Tensor],
-    sigma: Scale,
-    target: Target,
-    reduction: VarianceReduction,
-    diagonal: bool,
-    z: Tensor,
-    v: Tensor,
-) -> Terms:
-    """Return both terms under `jacobian` or `likelihood`, whose second needs x_noisy alone.
+class _Scores(NamedTuple):
+    """One evaluation of a model, on the points that a target needs.
+
+    `s1` and `s2` are there, `stencil` lists s1 at each point of the stencil that DSM needs, and
+    `product` is J^T v at the noisy points.
+    """
+
+    s1: Tensor
+    s2: DiagonalPlusLowRank
+    stencil: list[Tensor]
+    product: Tensor
+
+
+def _score_function(model: Model, sigma: Scale) -> Callable[[Tensor], Tensor]:
+    """Return s1 of a model, as a function of points alone."""
+    return _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
+
+
+def _scores_at_noisy_points(
+    model: Model, points: list[Tensor], sigma: Scale, v: Tensor | None
+) -> _Scores:
+    """Evaluate both scores at the noisy points, and s1 alone at what else DSM needs.
 
     J^T v is taken from the evaluation of s1 that the first term needs anyway.
     """
-    score_function = _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
     with torch.enable_grad():
         x_noisy = points[0].detach().requires_grad_()
         s1, s2 = _at(model, sigma)(x_noisy)
-    check_one_shape("(n, D)", x_noisy=x_noisy, s1=s1)
-    _check_order(s2)
-    product = pulled_back(s1, x_noisy, v)
+    _check_scores(x_noisy, s1, s2)
+    product = NOT_COMPUTED if v is None else pulled_back(s1, x_noisy, v)
+    score_function = _score_function(model, sigma)
     others = [score_function(point) for point in points[1:2]]
-    first = dsm_value([s1, *others], z, sigma, reduction)
-    if target == "jacobian":
-        return _weighted(Terms(first, jacobian(s2, v, product, diagonal)), sigma)
-    second = likelihood(s1, s2, z, v, product, sigma, diagonal)
-    return _weighted(Terms(first, second), sigma, 0)
+    return _Scores(s1, s2, [s1, *others], product)
+
+
+def _scores_on_stencil(
+    model: Model, points: list[Tensor], sigma: Scale, v: Tensor | None
+) -> _Scores:
+    """Evaluate both scores on the whole stencil; J^T v takes another evaluation of s1."""
+    whole = torch.cat(points)
+    s1, s2 = _at(model, sigma)(whole)
+    _check_scores(whole, s1, s2)
+    score_function, product = _score_function(model, sigma), NOT_COMPUTED
+    if v is not None:
+        product = vector_jacobian_product(score_function, points[0], v)
+    return _Scores(s1, s2, list(s1.split(len(points[0]))), product)
 
 
 def joint_terms(
     model: Model,
     x: Tensor,
     sigma: Scale,
-    target: Target = "jacobian",
+    target: str = "jacobian",
     variance_reduction: VarianceReduction = "antithetic",
     diagonal: bool = False,
     generator: torch.Generator | None = None,
     *,
     z: Tensor | None = None,
     v: Tensor | None = None,
-) -> Terms:
+) -> JointTerms:
     """Return the first- and second-order terms from one evaluation of the model.
 
     Args:
@@ -199,44 +217,50 @@ def joint_terms(
             a tensor sigma both are called with (x_noisy, sigma).
         x: clean points, shape (n, D).
         sigma: noise scale, above 0, or one for each point, shape (n,): see above.
-        target: `moment`, `residual`, `jacobian` or `likelihood`.
+        target: one of `hosm.objectives.TARGETS`: `jacobian`, `residual`, `moment` or `likelihood`.
         variance_reduction: None, `control` or `antithetic`.
         diagonal: fit the diagonal of s2 alone.
         generator: source of z and v.
         z: standard normal noise, shape (n, D), in place of the generator's.
-        v: fair signs for `jacobian` and `likelihood`, shape (n, D), in place of the generator's.
+        v: fair signs, shape (n, D), in place of the generator's, for a target that needs J^T v.
 
     Raises:
         ValueError: shapes that differ, an empty or integer batch, sigma not above 0, an unknown
             target or variance reduction, a model without second order, or `likelihood` for a
             model that is not positive by construction.
     """
-    if target not in TARGETS:
-        raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {target!r}")
+    chosen = find_target(target)
     _check(x, variance_reduction, z=z, v=v)
-    if target == "likelihood" and not getattr(model, "psd", True):
-        raise ValueError("the model has psd=False; legal for the target `likelihood` is psd=True")
+    if chosen.psd and not getattr(model, "psd", True):
+        raise ValueError(f"the model must have psd=True for the target `{target}`, got psd=False")
     sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
     points = stencil(x, sigma, z, variance_reduction)
-    if target in ("jacobian", "likelihood"):
-        v = rademacher(x, generator) if v is None else v
-        options = (target, variance_reduction, diagonal, z, v)
-        return _terms_at_x_noisy(model, points, sigma, *options)
-    whole = torch.cat(points)
-    s1, s2 = _at(model, sigma)(whole)
-    check_one_shape("(n, D)", x_noisy=whole, s1=s1)
-    _check_order(s2)
-    first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
-    expand = residual if target == "residual" else moment
-    second = expand(s1, s2, z, sigma, variance_reduction, diagonal)
-    return _weighted(Terms(first, second), sigma)
+    if chosen.product and v is None:
+        v = rademacher(x, generator)
+    evaluate = _scores_on_stencil if chosen.whole_stencil else _scores_at_noisy_points
+    scores = evaluate(model, points, sigma, v if chosen.product else None)
+    first = dsm_value(scores.stencil, z, sigma, variance_reduction)
+    inputs = TargetInputs(
+        s1=scores.s1,
+        s2=scores.s2,
+        z=z,
+        v=NOT_COMPUTED if v is None else v,
+        product=scores.product,
+        sigma=sigma,
+        reduction=variance_reduction,
+        diagonal=diagonal,
+    )
+    second = chosen.integrand(inputs)
+    return JointTerms(
+        _weighted_mean(first, sigma, 2), _weighted_mean(second, sigma, chosen.sigma_power)
+    )
 
 
 def second_order(
     model: Model,
     x: Tensor,
     sigma: Scale,
-    target: Target = "jacobian",
+    target: str = "jacobian",
     variance_reduction: VarianceReduction = "antithetic",
     diagonal: bool = False,
     generator: torch.Generator | None = None,
@@ -245,8 +269,18 @@ def second_order(
     v: Tensor | None = None,
 ) -> Tensor:
     """Return the second-order objective alone, a scalar; arguments as in `joint_terms`."""
-    options = (target, variance_reduction, diagonal, generator)
-    return joint_terms(model, x, sigma, *options, z=z, v=v).second
+    terms = joint_terms(
+        model,
+        x,
+        sigma,
+        target=target,
+        variance_reduction=variance_reduction,
+        diagonal=diagonal,
+        generator=generator,
+        z=z,
+        v=v,
+    )
+    return terms.second
 
 
 def joint(
@@ -254,7 +288,7 @@ def joint(
     x: Tensor,
     sigma: Scale,
     gamma: float = 1.0,
-    target: Target = "jacobian",
+    target: str = "jacobian",
     variance_reduction: VarianceReduction = "antithetic",
     diagonal: bool = False,
     generator: torch.Generator | None = None,
@@ -272,12 +306,12 @@ def joint(
         x: clean points, shape (n, D).
         sigma: noise scale, above 0.
         gamma: weight of DSM, at least 0.
-        target: `moment`, `residual`, `jacobian` or `likelihood`.
+        target: one of `hosm.objectives.TARGETS`: `jacobian`, `residual`, `moment` or `likelihood`.
         variance_reduction: None, `control` or `antithetic`.
         diagonal: fit the diagonal of s2 alone.
         generator: source of z and v.
         z: standard normal noise, shape (n, D), in place of the generator's.
-        v: fair signs for `jacobian` and `likelihood`, shape (n, D), in place of the generator's.
+        v: fair signs, shape (n, D), in place of the generator's, for a target that needs J^T v.
 
     Raises:
         ValueError: gamma is negative or not finite; otherwise as in `joint_terms`.
@@ -288,10 +322,10 @@ def joint(
         model,
         x,
         sigma,
-        target,
-        variance_reduction,
-        diagonal,
-        generator,
+        target=target,
+        variance_reduction=variance_reduction,
+        diagonal=diagonal,
+        generator=generator,
         z=z,
         v=v,
     )

@@ -293,7 +293,14 @@ class HighOrderObjective(nn.Module):
 
     def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor | None = None) -> Tensor:
         """Return the objective, shape (1,), of a batch (see `training.Batch`); t is unused."""
-        s = self.settings
-        options = (self.sigma, s.target, s.variance_reduction)
-        loss = order_k(self.model, self.lower, x, *options, z=z, v=v)
+        loss = order_k(
+            self.model,
+            self.lower,
+            x,
+            self.sigma,
+            target=self.settings.target,
+            variance_reduction=self.settings.variance_reduction,
+            z=z,
+            v=v,
+        )
         return loss.unsqueeze(0)

@@ -9,9 +9,15 @@ and section 4.2).
 
 The diagonal versions replace every matrix by its diagonal, which the functions see as an operator
 without factor: no second set of formulas is needed. No D x D matrix is formed.
+
+`TARGETS`, at the end, is the registry of second-order targets. A `Target` is an integrand and what
+it needs; the joint objective, the heads on a frozen s1, the settings of training, the estimator
+and the experiment all read it. To add a target, write its integrand and add one entry.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -21,18 +27,23 @@ from torch.distributions import LowRankMultivariateNormal
 from hosm.operators import DiagonalPlusLowRank, factor_image, factor_products
 
 __all__ = [
+    "TARGETS",
     "Scale",
+    "Target",
+    "TargetInputs",
     "VarianceReduction",
     "dsm_value",
+    "find_target",
     "jacobian",
     "likelihood",
     "moment",
+    "register_target",
     "residual",
     "stencil",
 ]
 
-LOG_ROOT = math.log(2 * math.pi) / 2
-PULL = 100.0  # weight of `jacobian` within `likelihood`, in units of sigma
+HALF_LOG_TWO_PI = math.log(2 * math.pi) / 2
+JACOBIAN_WEIGHT = 100.0  # of `jacobian` within `likelihood`, in units of sigma
 
 VarianceReduction = Literal["control", "antithetic"] | None
 Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
@@ -113,11 +124,11 @@ def _combine(even: Tensor, odd: Tensor, size: int, reduction: VarianceReduction)
     return even + odd
 
 
-def _signs(reduction: VarianceReduction) -> tuple[int, ...]:
+def _noise_signs(reduction: VarianceReduction) -> tuple[int, ...]:
     """Return the sign of z in the terms that each point of the stencil contributes.
 
-    At the clean point `control` subtracts what stands at x + sigma z; under `antithetic` its
-    parts for +z and -z cancel.
+    At the clean point `control` subtracts the term that it has at x + sigma z; under `antithetic`
+    the parts for +z and -z cancel there.
     """
     return {"antithetic": (1, -1, 0), "control": (1, 1)}.get(reduction or "", (1,))
 
@@ -145,7 +156,7 @@ def moment(
         reduction: None, `control` or `antithetic`.
         diagonal: look at diagonals alone.
     """
-    points = len(_signs(reduction))
+    points = len(_noise_signs(reduction))
     w, scale = z.repeat(points, 1), _everywhere(sigma, points)
     if diagonal:
         psi = s2.diagonal() + s1.square()
@@ -170,7 +181,7 @@ def residual(
 
     Lu et al., ICML 2022, theorem 3.2; s is s1 without gradient. Arguments as in `moment`.
     """
-    signs = _signs(reduction)
+    signs = _noise_signs(reduction)
     s, w, scale = s1.detach(), z.repeat(len(signs), 1), _everywhere(sigma, len(signs))
     trace, norm, forms = _contract(_project(s2, diagonal), s, w)
     side = s1.new_tensor(signs).repeat_interleave(len(z))
@@ -207,7 +218,7 @@ def likelihood(
     In units of sigma the error e = (x - m) / sigma = -(z + sigma s), s being s1 without gradient,
     has the covariance S = C / sigma^2 = I + sigma^2 s2. The scores are -log N(e; 0, S) and the
     same of each coordinate, -sum_i log N(e_i; 0, S_ii), both without D log(2 pi) / 2. To them is
-    added `PULL` || (S - I - sigma^2 J^T) v ||^2. A diagonal C has the last two.
+    added 100 || (S - I - sigma^2 J^T) v ||^2. A diagonal C has the last two.
 
     Args:
         s1: first-order scores at the noisy points, shape (n, D).
@@ -222,15 +233,136 @@ def likelihood(
         ValueError: a factor with signs -1.
     """
     if not s2.positive:
-        raise ValueError("the factor of s2 has signs -1; legal for the target `likelihood` is +1")
+        raise ValueError("the factor of s2 must have signs +1 for the target `likelihood`, got -1")
     scale = _column(sigma)
     error = z + scale * s1.detach()
     variance = 1 + scale**2 * s2.diagonal()
     score = (error.square() / variance + variance.log()).sum(1) / 2
-    score = score + PULL * sigma**4 * jacobian(s2, v, product, diagonal)
+    score = score + JACOBIAN_WEIGHT * sigma**4 * jacobian(s2, v, product, diagonal)
     if diagonal or not s2.rank:
         return score
     factor = (scale.unsqueeze(2) if isinstance(scale, Tensor) else scale) * s2.factor
     own, zero = 1 + scale**2 * s2.diag, torch.zeros_like(error)
     law = LowRankMultivariateNormal(zero, factor, own, validate_args=False)
-    return score - law.log_prob(error) - error.shape[1] * LOG_ROOT
+    return score - law.log_prob(error) - error.shape[1] * HALF_LOG_TWO_PI
+
+
+# The registry ----------------------------------------------------------------------------------
+
+NOT_COMPUTED = torch.empty(0)  # stands for what a target does not need
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetInputs:
+    """What is known of n samples where an integrand is evaluated.
+
+    What a target does not need (see `Target`) is an empty tensor.
+
+    Args:
+        s1: first-order scores, shape (k n, D) on the k points of the stencil one after another,
+            or (n, D) at the noisy points.
+        s2: second-order scores at the same points.
+        z: standard normal noise, shape (n, D).
+        v: fair signs, shape (n, D).
+        product: J^T v at the noisy points, shape (n, D), with J = d s1 / dx, without gradient.
+        sigma: noise scale, or one for each sample, shape (n,).
+        reduction: None, `control` or `antithetic`.
+        diagonal: look at the diagonal of s2 alone.
+    """
+
+    s2: DiagonalPlusLowRank
+    z: Tensor
+    sigma: Scale
+    reduction: VarianceReduction
+    diagonal: bool
+    s1: Tensor = NOT_COMPUTED
+    v: Tensor = NOT_COMPUTED
+    product: Tensor = NOT_COMPUTED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A second-order target: what s2 is regressed on, and what that needs.
+
+    Args:
+        name: how settings call it.
+        integrand: its contribution of each sample, shape (n,).
+        whole_stencil: s1 and s2 are needed on the whole stencil, because variance reduction acts
+            on the target; otherwise at the noisy points alone.
+        values: the values of s1 are needed.
+        product: the product J^T v is needed.
+        psd: the posterior covariance I + sigma^2 s2 must be positive by construction.
+        sigma_power: power of sigma that weights a sample's term where noise scales differ; 4
+            brings the square of a covariance's error to the denoiser's units.
+        trains_heads: it can train s2 on top of a frozen s1.
+    """
+
+    name: str
+    integrand: Callable[[TargetInputs], Tensor]
+    whole_stencil: bool = False
+    values: bool = True
+    product: bool = False
+    psd: bool = False
+    sigma_power: int = 4
+    trains_heads: bool = True
+
+
+TARGETS: dict[str, Target] = {}  # the registry: name -> target
+
+
+def register_target(target: Target) -> Target:
+    """Add a target to the registry, under its name, and return it.
+
+    Raises:
+        ValueError: the name is taken, or is that of the first-order objective, `dsm`.
+    """
+    if target.name in (*TARGETS, "dsm"):
+        raise ValueError(f"a target must have a name of its own, got {target.name!r} again")
+    TARGETS[target.name] = target
+    return target
+
+
+def find_target(name: str) -> Target:
+    """Return the target of a name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in TARGETS:
+        raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {name!r}")
+    return TARGETS[name]
+
+
+register_target(
+    Target(
+        name="jacobian",
+        integrand=lambda at: jacobian(at.s2, at.v, at.product, at.diagonal),
+        values=False,
+        product=True,
+    )
+)
+register_target(
+    Target(
+        name="residual",
+        integrand=lambda at: residual(at.s1, at.s2, at.z, at.sigma, at.reduction, at.diagonal),
+        whole_stencil=True,
+    )
+)
+register_target(
+    Target(
+        name="moment",
+        integrand=lambda at: moment(at.s1, at.s2, at.z, at.sigma, at.reduction, at.diagonal),
+        whole_stencil=True,
+    )
+)
+register_target(
+    Target(
+        name="likelihood",
+        integrand=lambda at: likelihood(
+            at.s1, at.s2, at.z, at.v, at.product, at.sigma, at.diagonal
+        ),
+        product=True,
+        psd=True,
+        sigma_power=0,
+    )
+)

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from hosm import noise
 from hosm.autodiff import vector_jacobian_product
-from hosm.objectives import jacobian, likelihood, moment, residual, stencil
-from hosm.objectives.denoising_score_matching import Target, Terms, dsm, joint_terms
+from hosm.objectives import JointTerms, dsm, joint_terms, stencil
+from hosm.objectives.targets import NOT_COMPUTED, TargetInputs, find_target
 from hosm.training.settings import Settings
 
 __all__ = [
@@ -70,16 +70,23 @@ class JointObjective(nn.Module):
             first, second = self._joint(x[part], _take(sigma, part), z[part], v[part])
         if count < len(x):
             part = slice(count, None)
-            scales = (_take(sigma, part), s.variance_reduction)
-            other = dsm(self.model.score, x[part], *scales, z=z[part])
+            rest, reduction = _take(sigma, part), s.variance_reduction
+            other = dsm(self.model.score, x[part], rest, reduction, z=z[part])
             first = (first * count + other * (len(x) - count)) / len(x)
         return torch.stack([first, second])
 
-    def _joint(self, x: Tensor, sigma: float | Tensor, z: Tensor, v: Tensor) -> Terms:
+    def _joint(self, x: Tensor, sigma: float | Tensor, z: Tensor, v: Tensor) -> JointTerms:
         s = self.settings
-        target: Target = s.target  # type: ignore[assignment]
-        options = (sigma, target, s.variance_reduction, s.diagonal)
-        return joint_terms(self.model, x, *options, z=z, v=v)
+        return joint_terms(
+            self.model,
+            x,
+            sigma,
+            target=s.target,
+            variance_reduction=s.variance_reduction,
+            diagonal=s.diagonal,
+            z=z,
+            v=v,
+        )
 
 
 def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
@@ -90,9 +97,10 @@ def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
 def head_term(
     model: Any,  # noqa: ANN401
     target: str,
+    *,
     points: Tensor,
     s1: Tensor,
-    slope: Tensor,
+    product: Tensor,
     z: Tensor,
     v: Tensor,
     settings: Settings,
@@ -101,24 +109,29 @@ def head_term(
 
     Args:
         model: a `ScoreModel` with a second-order network of its own.
-        target: `moment`, `residual`, `jacobian` or `likelihood`.
+        target: name of a second-order target (see `hosm.objectives.targets.Target`, which says
+            what of the following it needs).
         points: the k points of the stencil one after another, shape (k n, D).
-        s1: first-order scores there, without gradient; `jacobian` does not look at them.
-        slope: J^T v at the first n points, shape (n, D); `jacobian` and `likelihood` look at it.
+        s1: first-order scores there, without gradient.
+        product: J^T v at the first n points, shape (n, D).
         z: standard normal noise, shape (n, D).
         v: fair signs, shape (n, D).
         settings: sigma, variance_reduction and diagonal are those of the term.
     """
-    sigma: Any = settings.sigma
-    if target == "jacobian":
-        s2 = model.second_order(points[: len(v)])
-        return jacobian(s2, v, slope, settings.diagonal).mean()
-    if target == "likelihood":
-        s2 = model.second_order(points[: len(z)])
-        return likelihood(s1[: len(z)], s2, z, v, slope, sigma, settings.diagonal).mean()
-    expand = residual if target == "residual" else moment
-    options = (sigma, settings.variance_reduction, settings.diagonal)
-    return expand(s1, model.second_order(points), z, *options).mean()
+    chosen, sigma = find_target(target), settings.sigma
+    assert not isinstance(sigma, tuple)  # heads are trained at one noise scale
+    count = len(points) if chosen.whole_stencil else len(z)
+    inputs = TargetInputs(
+        s1=s1[:count],
+        s2=model.second_order(points[:count]),
+        z=z,
+        v=v,
+        product=product,
+        sigma=sigma,
+        reduction=settings.variance_reduction,
+        diagonal=settings.diagonal,
+    )
+    return chosen.integrand(inputs).mean()
 
 
 class HeadsObjective(nn.Module):
@@ -153,8 +166,13 @@ class HeadsObjective(nn.Module):
                 f"heads are of one sigma and a second-order target, got {settings.sigma} and "
                 f"{settings.target}"
             )
-        if settings.target == "likelihood" and not all(each.psd for each in self.models):
-            raise ValueError("heads have psd=False; legal for the target `likelihood` is psd=True")
+        target = find_target(settings.target)
+        if not target.trains_heads:
+            raise ValueError(f"heads must have a target that trains heads, got {target.name}")
+        if target.psd and not all(each.psd for each in self.models):
+            raise ValueError(
+                f"heads must have psd=True for the target `{target.name}`, got psd=False"
+            )
         if other := {each.sigma for each in self.models} - {settings.sigma}:
             raise ValueError(f"the settings have sigma {settings.sigma}, models have {other}")
         self.model, self.settings = model, settings
@@ -166,11 +184,13 @@ class HeadsObjective(nn.Module):
         s, score = self.settings, self.models[0].score
         sigma: Any = s.sigma
         points = torch.cat(stencil(x, sigma, z, s.variance_reduction))
-        slope, s1 = torch.empty(0), torch.empty(0)
-        if s.target in ("jacobian", "likelihood"):
-            points = points[: len(x)]
-            slope = vector_jacobian_product(score, points, v)
-        if s.target != "jacobian":  # which needs no values of s1
-            s1 = score(points)
-        terms = [head_term(each, s.target, points, s1, slope, z, v, s) for each in self.models]
+        target, product, s1 = find_target(s.target), NOT_COMPUTED, NOT_COMPUTED
+        if target.product:
+            product = vector_jacobian_product(score, points[: len(x)], v)
+        if target.values:
+            s1 = score(points if target.whole_stencil else points[: len(x)])
+        terms = [
+            head_term(each, s.target, points=points, s1=s1, product=product, z=z, v=v, settings=s)
+            for each in self.models
+        ]
         return torch.stack(terms)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hosm.noise import check_scales
-from hosm.objectives.denoising_score_matching import TARGETS, VarianceReduction
+from hosm.objectives import TARGETS, VarianceReduction
 
 __all__ = ["WIDEST", "Settings"]
 
@@ -17,7 +17,7 @@ class Settings:
     Args:
         sigma: noise scale, above 0; or a range (low, high) that each sample's scale is drawn
             from, uniformly on a logarithmic axis, for a model of all of them.
-        target: `moment`, `residual`, `jacobian` or `likelihood`; `dsm` trains s1 alone.
+        target: one of `hosm.objectives.TARGETS`; `dsm` trains s1 alone.
         diagonal: fit the diagonal of s2 alone.
         variance_reduction: None, `control` or `antithetic`.
         gamma: weight of DSM beside the second-order term.

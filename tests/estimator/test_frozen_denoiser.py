@@ -129,7 +129,7 @@ def test_bad_denoisers_and_points_are_named():
         learn_covariance(mean, torch.ones(9, 3), HELD, SIGMA, rank=1)
     with pytest.raises(ValueError, match=r"held has shape \(400, 2\); legal is \(m, 3\)"):
         learn_covariance(mean, TRAIN, HELD[:, :2], SIGMA, rank=1)
-    with pytest.raises(ValueError, match="legal for the target `likelihood` is psd=True"):
+    with pytest.raises(ValueError, match="must have psd=True for the target `likelihood`"):
         learn_covariance(mean, TRAIN, HELD, SIGMA, rank=1, target="likelihood", psd=False)
 
 

@@ -73,7 +73,7 @@ def test_likelihood_terms_are_those_of_the_objective(reduction, generator):
     options = {"variance_reduction": reduction, "z": z, "v": signs.sign()}
     expected = [second_order(each, x, SIGMA, "likelihood", **options) for each in models.values()]
     torch.testing.assert_close(terms, torch.stack(expected))
-    with pytest.raises(ValueError, match="psd=False; legal for the target `likelihood`"):
+    with pytest.raises(ValueError, match="psd=True for the target `likelihood`, got psd=False"):
         HeadsObjective(heads([1]), chosen)
 
 

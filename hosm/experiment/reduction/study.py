@@ -82,9 +82,20 @@ class SideBySide(nn.Module):
         reduction = self.settings.variance_reduction
         points = torch.cat(stencil(x, sigma, z, reduction))
         s1 = score(points)
-        slope = vector_jacobian_product(score, points[: len(x)], v)
-        given = (points, s1.detach(), slope, z, v, self.settings)
-        terms = [head_term(model, target, *given) for target, model in models.items()]
+        product = vector_jacobian_product(score, points[: len(x)], v)
+        terms = [
+            head_term(
+                model,
+                target,
+                points=points,
+                s1=s1.detach(),
+                product=product,
+                z=z,
+                v=v,
+                settings=self.settings,
+            )
+            for target, model in models.items()
+        ]
         first = dsm_value(list(s1.split(len(x))), z, sigma, reduction).mean()
         return torch.stack([first, *terms])
 

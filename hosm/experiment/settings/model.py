@@ -1,4 +1,10 @@
-"""What a model is and how it trains: settings of one model, wherever params.yaml names one."""
+"""What a model is and how it trains: settings of one model, wherever params.yaml names one.
+
+Every stage reads settings, and few of them train. So this module imports neither torch nor
+`hosm.objectives` nor `hosm.training`: a change there must not rerun a stage that trains nothing.
+What it repeats of them (names of targets, what they need, names and ranges of training settings)
+is held to them by `tests/experiment/settings/test_agreement.py`.
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -9,14 +15,20 @@ __all__ = [
     "Count",
     "Frozen",
     "ModelParams",
+    "NEEDS_PSD",
     "Positive",
     "Regime",
+    "SIGMA_POWERS",
+    "SecondOrder",
     "SettingsError",
+    "TargetName",
 ]
 
 Regime = Literal["streaming", "finite"]
-TargetName = Literal["jacobian", "residual", "moment", "likelihood", "dsm", "dsm-vr"]
-POWERS = {"likelihood": 0}  # of sigma, that weighs a sample's second-order term; others have 4
+SecondOrder = Literal["jacobian", "residual", "moment"]  # targets that any model can have
+TargetName = Literal[SecondOrder, "likelihood", "dsm", "dsm-vr"]
+NEEDS_PSD = ("likelihood",)  # targets of models that are positive by construction
+SIGMA_POWERS = {"likelihood": 0}  # of sigma, that weights a sample's second-order term; else 4
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -89,8 +101,8 @@ class ModelParams(Frozen):
             raise ValueError(f"sigma is {list(self.sigma)}; legal: [low, high] with low < high")
         if self.parametrisation == "score" and (ranged or self.psd):
             raise ValueError("parametrisation is score; a range of sigma and psd need denoiser")
-        if self.target == "likelihood" and not self.psd:
-            raise ValueError("psd is false; the target likelihood needs psd: true")
+        if self.target in NEEDS_PSD and not self.psd:
+            raise ValueError(f"psd is false; the target {self.target} needs psd: true")
         if ranged and (self.backbone.skip or self.backbone.frequencies):
             raise ValueError("a range of sigma has no skip and no frequencies; legal: neither")
         return self
@@ -110,5 +122,5 @@ class ModelParams(Frozen):
             sigma: the noise scale.
             changes: other settings that differ.
         """
-        gamma = self.gamma * sigma ** (2 - POWERS.get(self.target, 4))
+        gamma = self.gamma * sigma ** (2 - SIGMA_POWERS.get(self.target, 4))
         return ModelParams(**{**self.model_dump(), "sigma": sigma, "gamma": gamma, **changes})

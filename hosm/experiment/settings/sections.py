@@ -6,7 +6,14 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from hosm.experiment.settings.model import Count, Frozen, ModelParams, Positive, Regime
+from hosm.experiment.settings.model import (
+    Count,
+    Frozen,
+    ModelParams,
+    Positive,
+    Regime,
+    SecondOrder,
+)
 
 __all__ = [
     "AccuracyParams",
@@ -27,8 +34,7 @@ __all__ = [
     "UncertaintyParams",
 ]
 
-SecondOrder = Literal["jacobian", "residual", "moment"]
-KINDS = ("first", "finite", "jacobian", "residual", "moment", "dsm", "joint")
+KINDS = ("first", "finite", *get_args(SecondOrder), "dsm", "joint")
 CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
 
 
