@@ -103,7 +103,7 @@ def _check(x: Tensor, variance_reduction: VarianceReduction, **noise: Tensor | N
     check_one_shape("(n, D)", x=x, **given)
     if variance_reduction not in VARIANCE_REDUCTIONS:
         names = ", ".join(map(str, VARIANCE_REDUCTIONS))
-        raise ValueError(f"variance_reduction must be one of {names}; got {variance_reduction!r}")
+        raise ValueError(f"variance_reduction must be one of {names}, got {variance_reduction!r}")
 
 
 def _check_scores(x_noisy: Tensor, s1: Tensor, s2: object) -> None:

@@ -329,7 +329,7 @@ def find_target(name: str) -> Target:
         ValueError: there is none.
     """
     if name not in TARGETS:
-        raise ValueError(f"target must be one of {', '.join(TARGETS)}; got {name!r}")
+        raise ValueError(f"target must be one of {', '.join(TARGETS)}, got {name!r}")
     return TARGETS[name]
 
 

@@ -60,7 +60,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_scales(self.sigma)
         if self.target not in (*TARGETS, "dsm"):
-            raise ValueError(f"target must be one of {', '.join(TARGETS)}, dsm; got {self.target}")
+            raise ValueError(f"target must be one of {', '.join(TARGETS)}, dsm, got {self.target}")
         if not 0 < self.second_order_share <= 1:
             raise ValueError(
                 f"second_order_share must lie in (0, 1], got {self.second_order_share}"

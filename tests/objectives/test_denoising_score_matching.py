@@ -579,8 +579,8 @@ def test_targets_detach_s1_where_they_say_so():
         ({"z": torch.zeros(5, 4, dtype=DOUBLE)}, r"x \(6, 4\) and z \(5, 4\)"),
         ({"sigma": 0.0}, "sigma must be"),
         ({"sigma": math.nan}, "sigma must be"),
-        ({"target": "best"}, "jacobian, residual, moment, likelihood; got 'best'"),
-        ({"variance_reduction": "yes"}, "None, control, antithetic; got 'yes'"),
+        ({"target": "best"}, "jacobian, residual, moment, likelihood, got 'best'"),
+        ({"variance_reduction": "yes"}, "None, control, antithetic, got 'yes'"),
         ({"gamma": -1.0}, "gamma must be"),
     ],
 )
