@@ -24,21 +24,24 @@ def _speed_up(where: str, row: Row) -> Iterator[Claim]:
         yield Claim(
             "s2-beats-loop",
             where,
-            "s2 is faster than the autodiff loop, by half of the paper's factor or more",
+            "s2 is faster than differentiating s1 one coordinate after another, by at least half "
+            "of the paper's factor",
             row["loop"],
             ">=",
             HALF * row["paper"],
-            f"{cells.ratio(row['loop'])} here, {cells.ratio(row['paper'])} there, {rank}",
+            f"time of the loop over that of s2: {cells.ratio(row['loop'])} here, "
+            f"{cells.ratio(row['paper'])} in the paper, at {rank}",
             paper=True,
         )
     yield Claim(
         "s2-beats-chunked",
         where,
-        "s2 is faster than the fastest chunked autodiff",
+        "s2 is faster than the fastest differentiation of s1 in chunks of coordinates",
         row["chunked_low"],
         ">",
         1.0,
-        f"{cells.ratio(row['chunked'])} at {rank}, {row['chunked_method']}",
+        f"time over that of s2: {cells.ratio(row['chunked'])} at {rank} by "
+        f"{row['chunked_method']}",
     )
 
 
@@ -57,11 +60,11 @@ def speed_claims(speed: pd.DataFrame) -> Iterator[Claim]:
         yield Claim(
             "s2-costs-like-s1",
             where,
-            f"s2 costs no more than {SIMILAR:g} times s1, at every rank",
+            f"s2 takes at most {SIMILAR:g} times as long as s1, at every rank",
             max(row["s1"] for row in rows),
             "<=",
             SIMILAR,
-            ", ".join(costs),
+            f"time of s2 over that of s1: {', '.join(costs)}",
         )
 
 
@@ -73,11 +76,13 @@ def _step(part: pd.DataFrame, reduction: str) -> Iterator[Claim]:
         yield Claim(
             "joint-step-cost",
             f"U-Net, D = {row['dimension']:.0f}, variance reduction {reduction}",
-            f"a step of s1 and s2 costs no more than {STEP:g} steps of s1 alone",
+            f"a training step of s1 and s2 takes at most {STEP:g} times as long as one of s1 "
+            "alone",
             over,
             "<=",
             STEP,
-            f"{cells.ratio(over)} at r = {row['rank']:.0f}, jacobian",
+            f"time over that of s1 alone: {cells.ratio(over)} at r = {row['rank']:.0f}, target "
+            "jacobian",
         )
 
 
@@ -87,11 +92,13 @@ def _growth(slopes: pd.DataFrame) -> Iterator[Claim]:
     fits = fits[fits["variable"] == "D"]
     for row in records(fits.nlargest(1, "rank")):
         late = f"{row['late_time']:.2f} and {row['late_memory']:.2f} at the largest sizes"
-        found = f"slopes {row['time']:.2f} and {row['memory']:.2f} of log time and memory"
+        found = (
+            f"slopes {row['time']:.2f} and {row['memory']:.2f} of log time and log memory in log D"
+        )
         yield Claim(
             "step-grows-like-dimension",
             f"D = {row['from']:,.0f} to {row['to']:,.0f}",
-            "time and memory of a step grow no faster than D",
+            "time and memory of a training step grow in proportion to D or less",
             max(row["time"], row["memory"], row["late_time"], row["late_memory"]),
             "<=",
             LINEAR,

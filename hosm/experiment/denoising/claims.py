@@ -26,11 +26,12 @@ def denoising_claims(planar: pd.DataFrame) -> Iterator[Claim]:
     yield Claim(
         "plane-covariance",
         where,
-        f"the covariance is within {NEAR_EXACT:.0%} of the exact posterior's, on average",
+        f"the covariance differs from that of the exact posterior by at most {NEAR_EXACT:.0%}, on "
+        "average over noisy points",
         max(errors.values()),
         "<=",
         NEAR_EXACT,
-        f"relative Frobenius error {cells.at_each(errors)}",
+        f"relative error in the Frobenius norm, {cells.at_each(errors)}",
         paper=True,
     )
     gaps = {
@@ -40,9 +41,10 @@ def denoising_claims(planar: pd.DataFrame) -> Iterator[Claim]:
     yield Claim(
         "plane-coverage",
         where,
-        "regions of 50, 80 and 95 % hold the clean point as often, within 5 points",
+        "regions that should hold 50, 80 and 95 % of the clean points do so within 5 percentage "
+        "points",
         max(gaps.values()),
         "<=",
         NEAR_NOMINAL,
-        f"largest gap {cells.at_each(gaps)}",
+        f"largest difference between a coverage and its nominal value, {cells.at_each(gaps)}",
     )

@@ -13,24 +13,29 @@ __all__ = ["diversity_claims"]
 
 CHEAP = 1.15  # largest time of an iteration that counts as alike, over Langevin's
 LARGEST = ", largest step"
+COMPARED = {"Langevin": "Langevin", "fixed curvature": "Ozaki with a fixed curvature"}
 
 
 def _points(gain: float, error: float) -> str:
-    return f"{cells.plus_minus(100 * gain, 100 * error)} points"
+    return f"{cells.plus_minus(100 * gain, 100 * error)} percentage points"
 
 
 def _equal_steps(where: str, ozaki: Row, langevin: Row) -> Iterator[Claim]:
     """Yield who changes class more often at equal eps, and whether that is the clock."""
     gain, error = ozaki["gain"], ozaki["gain_standard_error"]
-    shares = f"{ozaki['changed']:.0%} against {langevin['changed']:.0%}"
+    shares = (
+        f"{ozaki['changed']:.0%} of Ozaki's chains against {langevin['changed']:.0%} of Langevin's"
+    )
     yield Claim(
         "more-changes-at-equal-steps",
         where,
-        "at equal ε, chains of Ozaki change class more often than Langevin's",
+        "after equally many iterations at equal ε, chains of Ozaki have changed class more often "
+        "than those of Langevin",
         gain,
         ">",
         0.0,
-        f"{shares} after {ozaki['iterations']:,} iterations, {_points(gain, error)} more",
+        f"{shares} after {ozaki['iterations']:,} iterations, a difference of "
+        f"{_points(gain, error)}",
         paper=True,
         error=error,
     )
@@ -38,11 +43,13 @@ def _equal_steps(where: str, ozaki: Row, langevin: Row) -> Iterator[Claim]:
     yield Claim(
         "no-more-changes-at-equal-time",
         where,
-        "that is its clock: after equal time of the diffusion, Ozaki's are not ahead",
+        "after equal time of the diffusion, chains of Ozaki have not changed class more often "
+        "than those of Langevin: the difference at equal ε is one of clocks",
         gain,
         "<=",
         2 * error,
-        f"{ozaki['equal_time_changed']:.0%}, {_points(gain, error)} more than Langevin's",
+        f"{ozaki['equal_time_changed']:.0%} of Ozaki's chains, a difference from Langevin's of "
+        f"{_points(gain, error)}",
     )
 
 
@@ -50,22 +57,26 @@ def _largest_steps(where: str, found: Diversity, rows: dict[str, Row]) -> Iterat
     """Yield whether Ozaki is ahead where each method takes the largest step within the bias."""
     bound = found.card["settings"]["bias_bound"]
     ozaki = rows[f"Ozaki{LARGEST}"]
-    for other in ("Langevin", "fixed curvature"):
+    for other in COMPARED:
         theirs = rows[f"{other}{LARGEST}"]
         place = ("iterations", float(ozaki["iterations"]))
         gain, error = paired(found.curves, f"Ozaki{LARGEST}", f"{other}{LARGEST}", *place)
         steps = f"ε = {ozaki['step']:g} against {theirs['step']:g}"
-        rest = f"entropy {ozaki['entropy']:.2f} against {theirs['entropy']:.2f} nats, mean pixel "
+        rest = (
+            f"entropy of the classes {ozaki['entropy']:.2f} against {theirs['entropy']:.2f} nats, "
+        )
+        rest += "mean pixel value "
         rest += " against ".join(cells.number(row["brightness"]) for row in (ozaki, theirs))
         yield Claim(
             "more-changes-at-largest-steps",
             where,
-            f"at the largest steps within a bias of {bound:.0%}, chains of Ozaki change class "
-            f"more often than those of {other}",
+            f"at the largest step sizes with a bias of at most {bound:.0%}, chains of Ozaki "
+            f"change class more often than those of {COMPARED[other]}",
             gain,
             ">",
             0.0,
-            f"{steps}: {_points(gain, error)} more after equal iterations; {rest}",
+            f"{steps}: a difference of {_points(gain, error)} after equally many "
+            f"iterations; {rest}",
             error=error,
         )
 
@@ -87,9 +98,9 @@ def diversity_claims(studies: dict[str, Diversity]) -> Iterator[Claim]:
         yield Claim(
             "iteration-of-image-chains-cheap",
             where,
-            f"an iteration of Ozaki costs at most {CHEAP} times one of Langevin",
+            f"an iteration of Ozaki takes at most {CHEAP} times as long as one of Langevin",
             ratio,
             "<=",
             CHEAP,
-            cells.ratio(ratio),
+            f"time over that of Langevin: {cells.ratio(ratio)}",
         )

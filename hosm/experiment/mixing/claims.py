@@ -23,10 +23,10 @@ HIGHER = {"ozaki none": "printed-ess-higher", "ozaki floor": "guarded-ess-higher
 
 
 def _told(row: Row, column: str) -> str:
-    beyond = "" if row["within_bound"] else ", beyond the bounds"
-    lost = ", diverged" if row["finite_share"] < 1 else beyond
+    biased = "" if row["within_bound"] else ", biased"
+    state = ", diverged" if row["finite_share"] < 1 else biased
     name = SAMPLERS.get(row["method"], row["method"])
-    return f"{name} {cells.number(row[column])} (ε = {row['step_size']:.3g}{lost})"
+    return f"{name} {cells.number(row[column])} (ε = {row['step_size']:.3g}{state})"
 
 
 def _tuned_ratio(each: Comparison) -> float | None:
@@ -43,11 +43,13 @@ def _tuned(found: Sampling) -> Iterator[Claim]:
         yield Claim(
             "tuned-ozaki-faster",
             f"{each.target}, {each.scores} scores",
-            "tuned alike, the best Ozaki has more effective samples per second",
+            "with step sizes tuned alike, the best Ozaki sampler has more effective samples per "
+            "second than Langevin",
             _tuned_ratio(each),
             ">",
             1.0,
-            f"ratio {cells.plus_minus(each.ratio, each.error)}: {why(each)}; {told}",
+            f"Ozaki over Langevin {cells.plus_minus(each.ratio, each.error)}: {why(each)}; "
+            f"effective samples per second: {told}",
             paper=True,
             error=each.error,
         )
@@ -60,25 +62,29 @@ def _paper_steps(final: pd.DataFrame) -> Iterator[Claim]:
         langevin, where = rows["langevin"], f"{target}, {scores} scores"
         for method, name in HIGHER.items():
             ozaki = rows[method]
+            told = [_told(row, "ess_nice") for row in (ozaki, langevin)]
             yield Claim(
                 name,
                 where,
-                f"{SAMPLERS[method]}, has the higher ESS (nice) at the paper's steps",
+                f"at the paper's step sizes, {SAMPLERS[method]}, has a larger effective sample "
+                "size (nice) than Langevin",
                 ozaki["ess_nice"],
                 ">",
                 langevin["ess_nice"],
-                "; ".join(_told(row, "ess_nice") for row in (ozaki, langevin)),
+                f"effective samples per chain: {'; '.join(told)}",
                 paper=True,
             )
-        beyond = [_told(row, "kolmogorov") for row in rows.values() if not row["within_bound"]]
+        biased = [_told(row, "kolmogorov") for row in rows.values() if not row["within_bound"]]
         yield Claim(
             "paper-steps-unbiased",
             where,
-            "at the paper's steps draws are within the bounds on bias",
-            len(beyond),
+            "at the paper's step sizes, the bias of every sampler is within the tolerance",
+            len(biased),
             "<=",
             0,
-            "; ".join(beyond) or "all are",
+            f"Kolmogorov distance to exact draws: {'; '.join(biased)}"
+            if biased
+            else "none is biased",
         )
 
 
@@ -94,11 +100,13 @@ def _cost(final: pd.DataFrame) -> Iterator[Claim]:
         yield Claim(
             "compiled-iteration-cheap",
             f"{target}, {scores} scores",
-            f"compiled, an iteration of Ozaki costs at most {CHEAP} times one of Langevin",
+            f"compiled, an iteration of Ozaki takes at most {CHEAP} times as long as one of "
+            "Langevin",
             compiled,
             "<=",
             CHEAP,
-            f"{cells.ratio(compiled)}, as they run {cells.ratio(eager)}",
+            f"time over that of Langevin: {cells.ratio(compiled)} compiled, "
+            f"{cells.ratio(eager)} without compilation",
         )
 
 
@@ -114,11 +122,13 @@ def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
     statements = {
         "ozaki floor": (
             "faster-at-equal-steps",
-            "Ozaki converges faster at the same ε, as printed (twice the clock)",
+            "at the same ε, Ozaki as printed, whose clock runs twice as fast, converges in fewer "
+            "iterations than Langevin",
         ),
         "ozaki floor, Langevin's clock": (
             "faster-at-equal-time",
-            "Ozaki converges faster at the same ε on one clock",
+            "at the same ε and on the same clock, Ozaki converges in fewer iterations than "
+            "Langevin",
         ),
     }
     for method, (name, statement) in statements.items():
@@ -130,8 +140,8 @@ def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
             distance,
             "<",
             langevin - NOISE,
-            f"distance after {middle:,.0f} iterations at ε = .01: {cells.number(distance, 2)}, "
-            f"Langevin {cells.number(langevin, 2)}",
+            f"Kolmogorov distance to exact draws after {middle:,.0f} iterations at ε = 0.01: "
+            f"{cells.number(distance, 2)}, Langevin's {cells.number(langevin, 2)}",
             paper=True,
         )
 
@@ -142,11 +152,12 @@ def _adjusted(target: str, rows: list[Row]) -> Claim:
     return Claim(
         "adjusted-unbiased",
         target,
-        f"the energy of adjusted chains is within {UNBIASED:g} standard errors at every ε",
+        f"the mean energy of Langevin chains with a Metropolis test differs from the exact one by "
+        f"less than {UNBIASED:g} standard errors at every ε",
         worst,
         "<",
         UNBIASED,
-        f"at most {worst:.1f} standard errors",
+        f"largest difference {worst:.1f} standard errors",
     )
 
 
@@ -158,11 +169,12 @@ def _first_order(target: str, first: Row, last: Row) -> Claim:
     return Claim(
         "bias-of-first-order",
         target,
-        "the bias of Langevin's energy is of first order in ε",
+        "the bias of the mean energy of Langevin chains is of first order in ε",
         max(least - slope, slope - largest),  # how far the slope is outside; inside, negative
         "<",
         0.0,
-        f"slope {slope:.2f} from ε = {first['step_size']:.2g} to {last['step_size']:.2g}",
+        f"slope {slope:.2f} of log bias in log ε from ε = {first['step_size']:.2g} to "
+        f"{last['step_size']:.2g}",
     )
 
 

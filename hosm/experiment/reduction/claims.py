@@ -21,7 +21,7 @@ def _shown(errors: Errors, sigma: float) -> str:
     """Return the errors at a noise scale, without variance reduction and with, in words."""
     pairs = (errors[sigma, "none"], errors[sigma, "antithetic"])
     without, reduced = (" and ".join(map(cells.number, pair)) for pair in pairs)
-    return f"squared errors of s1 and s2 {without} without, {reduced} with"
+    return f"squared errors of s1 and s2: {without} without variance reduction, {reduced} with it"
 
 
 def _without_it(errors: Errors, least: float, largest: float) -> Iterator[Claim]:
@@ -29,7 +29,8 @@ def _without_it(errors: Errors, least: float, largest: float) -> Iterator[Claim]
     yield Claim(
         "plain-fails-at-small-sigma",
         f"N(0, I) in the plane, σ = {least:g}",
-        "without variance reduction the scores stay farther off than zero at the least σ",
+        "at the smallest σ, s1 and s2 trained without variance reduction have larger errors than "
+        "the constant 0",
         min(errors[least, "none"]),
         ">",
         ZERO,
@@ -40,7 +41,8 @@ def _without_it(errors: Errors, least: float, largest: float) -> Iterator[Claim]
     yield Claim(
         "plain-suffices-at-large-sigma",
         f"N(0, I) in the plane, σ = {largest:g}",
-        f"without variance reduction errors are at most {OPTIONAL:g} times those with it",
+        f"at the largest σ, errors without variance reduction are at most {OPTIONAL:g} times "
+        "those with it",
         max(plain / reduced for plain, reduced in pairs),
         "<=",
         OPTIONAL,
@@ -56,11 +58,12 @@ def _with_it(errors: Errors, sigmas: list[float]) -> Claim:
     return Claim(
         "reduced-alike-at-all-sigma",
         f"N(0, I) in the plane, σ = {sigmas[0]:g} to {sigmas[-1]:g}",
-        f"with variance reduction σ changes errors by {SIMILAR:g} times at most",
+        f"with variance reduction, errors at different σ differ by a factor of at most "
+        f"{SIMILAR:g}",
         ratio,
         "<=",
         SIMILAR,
-        cells.ratio(ratio),
+        f"largest squared error over the smallest: {cells.ratio(ratio)}",
     )
 
 

@@ -28,22 +28,23 @@ def _maps(where: str, rows: list[Row]) -> Iterator[Claim]:
     yield Claim(
         "variance-larger-at-edges",
         where,
-        "the predicted variance is larger next to edges than elsewhere",
+        "the predicted variance of a pixel is larger next to edges than elsewhere",
         min(ratios.values()),
         ">",
         1.0,
-        f"times larger, {cells.at_each(ratios)}",
+        f"variance next to edges over that elsewhere, {cells.at_each(ratios)}",
         paper=True,
     )
     values = {f"σ = {row['sigma']:g}": row["correlation"] for row in rows}
     yield Claim(
         "variance-correlates-with-error",
         where,
-        f"predicted variance and squared error of a pixel correlate by {USEFUL:g} or more",
+        f"predicted variance and squared error of a pixel have a correlation of at least "
+        f"{USEFUL:g}",
         min(values.values()),
         ">=",
         USEFUL,
-        cells.at_each(values),
+        f"Pearson's correlation, {cells.at_each(values)}",
     )
 
 
@@ -55,15 +56,16 @@ def _calibration(where: str, bins: pd.DataFrame) -> Claim:
         gap = (part["observed"] / scaled - 1).abs()
         gaps[f"σ = {sigma:g}"] = float(gap.max())
         sure.append(float((gap - 2 * part["standard_error"] / scaled).max()))
-    least = f"less two standard errors {max(sure):.2f} at most"
+    least = f"at most {max(sure):.2f} after two standard errors are subtracted"
     return Claim(
         "variance-calibrated",
         where,
-        f"after one scale, variance and error agree within {CALIBRATED:.0%} in every decile",
+        f"multiplied by one number, predicted variance and squared error agree within "
+        f"{CALIBRATED:.0%} in every tenth of the pixels",
         max(gaps.values()),
         "<=",
         CALIBRATED,
-        f"largest gap {cells.at_each(gaps, 2)}; {least}",
+        f"largest relative difference, {cells.at_each(gaps, 2)}; {least}",
         left_at_best=max(sure),
     )
 
@@ -79,11 +81,12 @@ def _likelihoods(where: str, rows: list[Row]) -> Claim:
     return Claim(
         "low-rank-likelier",
         where,
-        "clean images are likelier under C than under its diagonal, least under one variance",
+        "clean images have a higher likelihood under C than under its diagonal, and the lowest "
+        "under one variance for all pixels",
         float(np.max(nlls[:, :-1] - nlls[:, 1:])),
         "<",
         0.0,
-        f"NLL {'; '.join(found)} nats",
+        f"negative log-likelihood in nats under C, its diagonal, one variance, {'; '.join(found)}",
         paper=True,
     )
 
@@ -102,11 +105,12 @@ def _range(where: str, rows: list[Row], alone: list[Row]) -> Iterator[Claim]:
         yield Claim(
             "one-model-of-all-scales",
             where,
-            f"one model of all noise scales loses {ALIKE:.0%} of likelihood at most",
+            f"one model for all noise scales has a negative log-likelihood at most {ALIKE:.0%} "
+            "above that of a model for one scale",
             max(losses.values()),
             "<=",
             ALIKE,
-            f"NLL over a single one's, {found}",
+            f"negative log-likelihood relative to that of the model for one scale, {found}",
         )
 
 
@@ -124,8 +128,8 @@ def _directions(where: str, directions: pd.DataFrame) -> Claim:
     return Claim(
         "directions-of-s2",
         where,
-        f"{last['k'].iloc[0]} directions of s2 hold {SHARE:.0%} of the error that "
-        f"subspace iteration's hold, at 1/{SAVING} of its time",
+        f"{last['k'].iloc[0]} directions of s2 explain at least {SHARE:.0%} of the squared error "
+        f"that those of subspace iteration explain, in at most 1/{SAVING} of the time",
         min(share, saving),
         ">=",
         1.0,
@@ -140,11 +144,13 @@ def _positive(where: str, rows: list[Row], unconstrained: list[Row]) -> Claim:
     return Claim(
         "variance-positive",
         where,
-        "with psd no variance is negative",
+        "no predicted variance is negative if the model is constrained to be positive "
+        "semidefinite",
         least,
         ">",
         0.0,
-        f"least variance {cells.number(least)}; without psd {', '.join(clipped)} is clipped",
+        f"smallest variance {cells.number(least)}; without the constraint, clipping negative "
+        f"variances adds {', '.join(clipped)} of C",
     )
 
 

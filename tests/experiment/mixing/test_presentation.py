@@ -107,9 +107,9 @@ def test_table3_marks_the_fastest_within_the_bounds_and_says_what_diverged(found
     assert len(peer_table(found.peers)) == 4
 
 
-def verdict_of(found, where, statement):
+def claim_of(found, where, name):
     claims = [each for each in sampling_claims(found) if each.where.startswith(where)]
-    (claim,) = [each for each in claims if statement in each.statement]
+    (claim,) = [each for each in claims if each.name == name]
     return claim
 
 
@@ -129,7 +129,7 @@ def verdict_of(found, where, statement):
     ],
 )
 def test_ozaki_is_judged_by_two_standard_errors(found, columns, expected):
-    claim = verdict_of(changed(found, **columns), "ring6, exact", "effective samples per second")
+    claim = claim_of(changed(found, **columns), "ring6, exact", "tuned-ozaki-faster")
     assert claim.verdict == expected and claim.paper
 
 
@@ -141,38 +141,41 @@ def test_the_cost_of_a_compiled_iteration_is_judged_where_there_is_one(found, se
     if expected is None:
         nowhere = found.final.assign(seconds_compiled=math.nan)
         without = type(found)(**{**vars(found), "final": nowhere})
-        assert not [each for each in sampling_claims(without) if "compiled" in each.statement]
+        assert not [each for each in sampling_claims(without) if "compiled" in each.name]
         return
-    claim = verdict_of(here, "ring6, exact", "compiled, an iteration of Ozaki costs")
+    claim = claim_of(here, "ring6, exact", "compiled-iteration-cheap")
     assert claim.verdict == expected
-    assert claim.evidence == f"{cells.ratio(seconds / 1e-4)}, as they run 1.50×"
+    assert claim.evidence == (
+        f"time over that of Langevin: {cells.ratio(seconds / 1e-4)} compiled, "
+        "1.50× without compilation"
+    )
 
 
 def test_the_papers_steps_are_judged_as_printed_and_guarded(found):
-    printed = verdict_of(found, "ring6, exact", "Ozaki, as printed, has the higher")
+    printed = claim_of(found, "ring6, exact", "printed-ess-higher")
     assert printed.verdict == "does not hold" and "diverged" in printed.evidence
-    guarded = verdict_of(found, "ring6, exact", "Ozaki, floor, has the higher")
-    assert guarded.verdict == "holds" and "Langevin 21.7 (ε = 0.5, beyond" in guarded.evidence
-    within = verdict_of(found, "ring6, exact", "within the bounds on bias")
-    assert within.verdict == "does not hold" and within.evidence.count("beyond") == 2
+    guarded = claim_of(found, "ring6, exact", "guarded-ess-higher")
+    assert guarded.verdict == "holds" and "Langevin 21.7 (ε = 0.5, biased)" in guarded.evidence
+    within = claim_of(found, "ring6, exact", "paper-steps-unbiased")
+    assert within.verdict == "does not hold" and within.evidence.count("biased") == 2
 
 
 def test_the_clock_explains_the_gain_at_equal_steps(found):
     where = "two-modes, learned scores"
-    assert verdict_of(found, where, "as printed (twice the clock)").verdict == "holds"
-    same = verdict_of(found, where, "on one clock")
-    assert same.verdict == "does not hold" and "ε = .01" in same.evidence
+    assert claim_of(found, where, "faster-at-equal-steps").verdict == "holds"
+    same = claim_of(found, where, "faster-at-equal-time")
+    assert same.verdict == "does not hold" and "ε = 0.01" in same.evidence
 
 
 def test_the_order_of_the_bias_is_judged(found):
-    linear = verdict_of(found, "ring6", "of first order")
+    linear = claim_of(found, "ring6", "bias-of-first-order")
     assert linear.verdict == "holds" and linear.evidence.startswith("slope 1.00")
     bent = found.bias.assign(bias=found.bias["bias"] * found.bias["relative"])
     other = type(found)(**{**vars(found), "bias": bent})
-    assert verdict_of(other, "ring6", "of first order").verdict == "does not hold"
+    assert claim_of(other, "ring6", "bias-of-first-order").verdict == "does not hold"
     off = found.bias.assign(bias=found.bias["bias"] + 0.03)
     other = type(found)(**{**vars(found), "bias": off})
-    assert verdict_of(other, "ring6", "adjusted chains").verdict == "does not hold"
+    assert claim_of(other, "ring6", "adjusted-unbiased").verdict == "does not hold"
 
 
 def words(figure):
