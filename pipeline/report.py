@@ -2,7 +2,8 @@
 
 import sys
 
-from hosm.experiment.report import figures, page, tables
+from hosm.experiment.report import figures, headline, page, tables
+from hosm.experiment.report.results import load_results
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage
 from hosm.io import write_whole
@@ -13,14 +14,14 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 def report() -> None:
     """Write reports/tables, reports/figures, reports/index.html and the README's table."""
     with open_stage("report") as (params, run, _):
-        results = tables.load_results(PROJECT)
+        results = load_results(PROJECT)
         reports = PROJECT / "reports"
         tables.write_all(results, reports / "tables")
         pictures = figures.write_all(results, reports / "figures")
         facts = page.facts(PROJECT, params.profile, params)
         page.write(results, pictures, facts, reports / "index.html")
-        readme, block = PROJECT / "README.md", tables.readme_block(results, facts)
-        text = tables.replace_between_markers(
+        readme, block = PROJECT / "README.md", headline.readme_block(results, facts)
+        text = headline.replace_between_markers(
             readme.read_text(encoding="utf-8"), BEGIN, END, block
         )
         write_whole(text.encode(), readme)

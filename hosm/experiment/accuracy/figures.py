@@ -1,24 +1,35 @@
-"""Which target to use: error of second-order scores against seconds of training."""
+"""Errors of second-order scores by method and rank, and against seconds of training.
+
+Filled markers are this run's, hollow diamonds the paper's.
+"""
+
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hosm.experiment.accuracy.results import Accuracy
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.style import (
     BLUE,
     COLOURS,
     GREY,
     ORANGE,
+    PAPER,
+    Drawings,
     grid,
     key,
     legend,
     log_axis,
+    paper_key,
     styled,
 )
-from hosm.experiment.shared.rows import Row, groups, is_exact, records
+from hosm.experiment.shared.rows import Row, groups, is_exact, is_reference, method_order, records
 
-__all__ = ["targets_figure"]
+__all__ = ["accuracy_drawings", "accuracy_figure", "targets_figure"]
+
+MARKERS = ("o", "s", "^", "v", "P")
 
 LOOKS = {  # target of a fit -> its name, colour, line
     "dsm": ("autodiff of s1, DSM", COLOURS[4], "--"),
@@ -89,3 +100,90 @@ def targets_figure(learning: pd.DataFrame, accuracy: pd.DataFrame) -> Figure:
     keys += [key("", GREY, "floor of the rank", linestyle=":")]
     legend(figure, [*keys, key("", GREY, "constant Hessian", linestyle="-.")], columns=3)
     return figure
+
+
+def _estimates(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if not is_reference(row)]
+
+
+def _look(rank: float, ranks: list[float]) -> tuple[str, str]:
+    """Return the colour and the marker of a rank."""
+    place = ranks.index(rank)
+    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+
+
+def _height(row: Row, methods: list[str], ranks: list[float]) -> float:
+    """Return where a row stands on the vertical axis: by method, then by rank."""
+    positive = [rank for rank in ranks if rank > 0]
+    place = methods.index(row["method"])
+    if row["rank"] not in positive:
+        return place
+    return place - 0.22 * (positive.index(row["rank"]) - (len(positive) - 1) / 2)
+
+
+def _draw_errors(ax: Axes, cell: list[Row], methods: list[str], ranks: list[float]) -> None:
+    """Draw the errors of one data set, regime and sigma, with floors and the constant."""
+    for row in _estimates(cell):
+        colour, marker = _look(row["rank"], ranks)
+        y, error = _height(row, methods, ranks), row["standard_error"]
+        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 5, "capsize": 2}
+        ax.errorbar(row["mean"], y, xerr=error if error > 0 else 0, **style)
+        ax.plot(row["paper"], y, color=colour, **PAPER)
+    for row in cell:
+        if row["method"].startswith("floor") and row["rank"] in ranks:
+            colour = _look(row["rank"], ranks)[0]
+            ax.axvline(row["mean"], color=colour, linestyle=":", linewidth=1.2)
+        elif row["method"].startswith("constant") and not is_exact(row):
+            ax.axvline(row["mean"], color=GREY, linestyle="--", linewidth=1.2)
+    log_axis(ax, "x")
+    ax.set(yticks=range(len(methods)), ylim=(-0.6, len(methods) - 0.4))
+
+
+def _accuracy_title(name: str, cell: list[Row]) -> str:
+    best = min(_estimates(cell), key=lambda row: row["mean"])
+    rank = f", r = {best['rank']:.0f}" if best["rank"] > 0 else ""
+    return f"{name}\nlowest: {best['method']}{rank}, {cells.number(best['mean'])}"
+
+
+@styled
+def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
+    """Draw the errors of second-order scores by method and rank.
+
+    Args:
+        accuracy: table 1.
+    """
+    parts = groups(accuracy, "dataset", "regime", "sigma")
+    estimates = _estimates(records(accuracy))
+    ordered = [row["method"] for row in sorted(estimates, key=method_order, reverse=True)]
+    methods = list(dict.fromkeys(ordered))
+    ranks = sorted({row["rank"] for row in estimates})
+    lines, columns = -(-len(parts) // 2), min(2, len(parts))
+    figure, axes = grid(lines, columns, 0.9 + 3.0 * lines)
+    flat = [ax for line in axes for ax in line]
+    for place, (ax, ((dataset, regime, sigma), group)) in enumerate(
+        zip(flat, parts, strict=False)
+    ):
+        _draw_errors(ax, records(group), methods, ranks)
+        ax.set_yticklabels([] if place % columns else methods)
+        ax.set_title(_accuracy_title(f"{dataset}, {regime}, σ = {sigma:g}", records(group)))
+        ax.set_xlabel("squared Frobenius error, summed over entries")
+    for ax in flat[len(parts) :]:
+        ax.set_visible(False)
+    names = [f"ours, r = {rank:.0f}" if rank else "ours, diagonal or s1 alone" for rank in ranks]
+    keys = [key(*_look(rank, ranks)[::-1], name) for rank, name in zip(ranks, names, strict=True)]
+    keys += [
+        paper_key("the paper's"),
+        key("", GREY, "floor of a rank", linestyle=":"),
+    ]
+    legend(figure, [*keys, key("", GREY, "constant Hessian", linestyle="--")])
+    return figure
+
+
+def accuracy_drawings(found: Accuracy) -> Drawings:
+    """Return what draws the figures of table 1, by their names."""
+    whole = found.whole
+    return {
+        "accuracy": lambda: accuracy_figure(found.table1),
+        "targets": lambda: targets_figure(found.learning, found.table1),
+        "whole": lambda: targets_figure(whole.learning, whole.table1),
+    }

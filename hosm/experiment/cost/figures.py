@@ -1,16 +1,73 @@
-"""How time and memory grow with the dimension, and the losses against their dense twins."""
+"""Times by method, how time and memory grow with D, and the losses against their dense twins."""
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hosm.experiment.presenting.style import COLOURS, GREY, grid, key, legend, log_axis, styled
-from hosm.experiment.shared.rows import groups
+from hosm.experiment.cost.results import Cost
+from hosm.experiment.cost.study.ratios import speed_ratios
+from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting.style import (
+    BLUE,
+    COLOURS,
+    GREY,
+    ORANGE,
+    PAPER,
+    Drawings,
+    grid,
+    key,
+    legend,
+    log_axis,
+    paper_key,
+    styled,
+)
+from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["growth_figure", "loss_figure"]
+__all__ = ["cost_drawings", "growth_figure", "loss_figure", "speed_figure"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PALETTE = (*COLOURS, GREY)
+
+
+def _draw_times(ax: Axes, rows: list[Row]) -> None:
+    """Draw the times of one network, with a line at the time of s1."""
+    for y, row in enumerate(reversed(rows)):
+        middle, low, high = (1000 * row[f"seconds{end}"] for end in ("", "_low", "_high"))
+        spread = [[middle - low], [high - middle]]
+        ax.errorbar([middle], [y], xerr=spread, fmt="o", color=BLUE, capsize=2, markersize=5)
+        ax.plot([1000 * row["paper_seconds"]], [y], color=ORANGE, **PAPER)
+        if row["method"] == "s1":
+            ax.axvline(middle, color=GREY, linestyle="--", linewidth=1.2)
+    names = [f"{r['method']}, r = {r['rank']:.0f}" if r["rank"] else r["method"] for r in rows]
+    log_axis(ax, "x")
+    ax.set(yticks=range(len(rows)), xlabel="time for the whole batch (ms)")
+    ax.set_yticklabels(names[::-1])
+
+
+@styled
+def speed_figure(speed: pd.DataFrame) -> Figure:
+    """Draw the times of second-order scores by method.
+
+    Args:
+        speed: table 2.
+    """
+    parts = groups(speed[speed["device"] == speed["device"].iloc[0]], "backbone", "dimension")
+    ratios = speed_ratios(speed)
+    rows = max(len(group) for _, group in parts)
+    figure, axes = grid(len(parts), 1, 0.7 + (0.7 + 0.23 * rows) * len(parts))
+    for (ax,), ((network, dimension), group) in zip(axes, parts, strict=True):
+        _draw_times(ax, records(group))
+        row = next(row for row in ratios if row["backbone"] == network)
+        loop, chunked = cells.ratio(row["loop"]), cells.ratio(row["chunked"])
+        found = f"{loop} the time of s2 by the loop, {chunked} by the fastest chunked autodiff"
+        name = f"{cells.network(network)}, D = {dimension}"
+        ax.set_title(f"{name}\nat r = {row['rank']:.0f}: {found}")
+    keys = [
+        key("o", BLUE, "ours: median, least to largest"),
+        paper_key("the paper's (TITAN Xp)", ORANGE),
+    ]
+    legend(figure, [*keys, key("", GREY, "our s1 alone", linestyle="--")])
+    return figure
 
 
 def _label(method: str, rank: float) -> str:
@@ -102,3 +159,12 @@ def loss_figure(training: pd.DataFrame) -> Figure:
     axes[0][0].set_title(f"Dense over ours at D = {largest['dimension'].iloc[0]:,}: {found}")
     legend(figure, [*keys, key("", GREY, "dense", linestyle="--")])
     return figure
+
+
+def cost_drawings(found: Cost) -> Drawings:
+    """Return what draws the figures of times and memory, by their names."""
+    return {
+        "speed": lambda: speed_figure(found.speed),
+        "losses": lambda: loss_figure(found.training),
+        "growth": lambda: growth_figure(found.growth, found.slopes),
+    }

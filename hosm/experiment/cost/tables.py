@@ -1,19 +1,86 @@
-"""Tables of what things cost: losses and steps of training, growth with D and r, more workers."""
+"""Table 2, and what training costs: losses, steps, growth with D and r, more workers.
+
+Table 2 marks the fastest method of second-order scores.
+"""
 
 import pandas as pd
 
+from hosm.experiment.cost.results import Cost
+from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = [
+    "cost_tables",
     "growth_table",
     "loss_table",
     "plan_table",
     "rank_table",
+    "ratio_table",
+    "speed_table",
     "step_table",
     "variant_table",
     "workers_table",
 ]
+
+
+def _network(row: Row) -> str:
+    device = "" if row["device"] == "cpu" else f", {row['device'].upper()}"
+    sizes = f"D = {row['dimension']:.0f}, batch {row['batch']:.0f}"
+    return f"{cells.network(row['backbone'])}, {sizes}{device}"
+
+
+def _rows_timed(row: Row) -> str:
+    timed, total = row["rows_timed"], row["dimension"]
+    return "all" if timed >= total else f"scaled from {timed:.0f} of {total:.0f} rows"
+
+
+def speed_table(speed: pd.DataFrame) -> pd.DataFrame:
+    """Return table 2: times of second-order scores, and of s1 alone, for a whole batch."""
+    rows = []
+    for _, group in groups(speed, "device", "backbone", "dimension", "batch"):
+        times = records(group)
+        s1 = next(row["seconds"] for row in times if row["method"] == "s1")
+        second = [row["seconds"] for row in times if not row["method"].startswith("s1")]
+        rows += [_time_row(row, s1, min(second)) for row in times]
+    return pd.DataFrame(rows)
+
+
+def _time_row(row: Row, s1: float, fastest: float) -> Row:
+    ours, low, high = (
+        cells.milliseconds(row[name]) for name in ("seconds", "seconds_low", "seconds_high")
+    )
+    best = row["seconds"] == fastest and not row["method"].startswith("s1")
+    return {
+        "Network": _network(row),
+        "Method": row["method"],
+        "Rank": f"{row['rank']:.0f}" if row["rank"] else cells.DASH,
+        "Paper, TITAN Xp (ms)": cells.milliseconds(row["paper_seconds"]),
+        "Ours, median (ms)": cells.bold(ours) if best else ours,
+        "Least to largest (ms)": f"{low} to {high}",
+        "Time over s1": cells.ratio(row["seconds"] / s1),
+        "Parameters": cells.count(row["parameters"]),
+        "Jacobian rows timed": _rows_timed(row),
+    }
+
+
+def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
+    """Return the ratios of table 2: autodiff over s2, ours beside the paper's, and s2 over s1."""
+    rows = [
+        {
+            "Network": _network(row),
+            "Rank": f"{row['rank']:.0f}" + (", compiled" if row["compiled"] else ""),
+            "Loop / s2, paper": cells.ratio(row["paper"]),
+            "Loop / s2, ours (range)": cells.ratio(row["loop"], row["loop_low"], row["loop_high"]),
+            "Fastest chunked autodiff / s2, ours (range)": cells.ratio(
+                row["chunked"], row["chunked_low"], row["chunked_high"]
+            ),
+            "s2 / s1, ours": cells.ratio(row["s1"]),
+            "s1 and s2 of a shared trunk / s1, ours": cells.ratio(row["joint"]),
+        }
+        for row in speed_ratios(speed)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _megabytes(size: float) -> str:
@@ -187,3 +254,18 @@ def plan_table(plan: pd.DataFrame) -> pd.DataFrame:
         for row in records(plan)
     ]
     return pd.DataFrame(rows)
+
+
+def cost_tables(found: Cost) -> dict[str, pd.DataFrame]:
+    """Return the tables of times and memory, by their files' names."""
+    return {
+        "table2-speed": speed_table(found.speed),
+        "table2-ratios": ratio_table(found.speed),
+        "cost-losses": loss_table(found.training),
+        "cost-steps": step_table(found.training),
+        "cost-variants": variant_table(found.training),
+        "cost-dimension": growth_table(found.growth, found.slopes),
+        "cost-rank": rank_table(found.growth, found.slopes),
+        "scaling-workers": workers_table(found.workers),
+        "scaling-plan": plan_table(found.plan),
+    }

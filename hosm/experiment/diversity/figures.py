@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.summary import averaged
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.style import (
@@ -16,6 +17,7 @@ from hosm.experiment.presenting.style import (
     COLOURS,
     GREY,
     ORANGE,
+    Drawings,
     grid,
     key,
     legend,
@@ -25,7 +27,7 @@ from hosm.experiment.presenting.style import (
 from hosm.experiment.settings import METHODS
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["chains_figure", "classes_figure", "noise_figure", "steps_figure"]
+__all__ = ["chains_figure", "classes_figure", "diversity_drawings", "noise_figure", "steps_figure"]
 
 Array = NDArray[Any]
 
@@ -238,3 +240,20 @@ def chains_figure(arrays: dict[str, Array], shape: Sequence[int], summary: pd.Da
         f"{pairs[0]} at equal ε, {pairs[1]} at the largest steps",
     )
     return figure
+
+
+def diversity_drawings(name: str, found: Diversity) -> Drawings:
+    """Return what draws the figures of chains of one set of images, by their names."""
+    images, card, summary = found.pictures, found.card, found.summary
+    shape, settings = card["shape"], card["settings"]
+    curves: Drawings = {
+        f"classes-{name}": lambda: classes_figure(found.curves, summary, found.cost)
+    }
+    if not images:
+        return curves
+    return {
+        **curves,
+        f"steps-{name}": lambda: steps_figure(found.search, summary, settings["bias_bound"]),
+        f"noise-{name}": lambda: noise_figure(images, shape, settings["noise_step"]),
+        f"chains-{name}": lambda: chains_figure(images, shape, summary),
+    }

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.mixing.comparisons import SAMPLERS, Comparison, comparisons
+from hosm.experiment.mixing.comparisons import Comparison, comparisons
+from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.mixing.tables import why
 from hosm.experiment.presenting import number_formats as cells

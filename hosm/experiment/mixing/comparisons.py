@@ -3,23 +3,12 @@
 import math
 from dataclasses import dataclass
 
+from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["SAMPLERS", "Comparison", "comparisons"]
+__all__ = ["Comparison", "comparisons"]
 
-SAMPLERS = {  # as tables and figures call them; those of other libraries keep their names
-    "langevin": "Langevin",
-    "ozaki none": "Ozaki, as printed",
-    "ozaki floor": "Ozaki, floor",
-    "ozaki abs": "Ozaki, abs",
-    "ozaki langevin": "Ozaki, langevin",
-    "ozaki full": "Ozaki, full s2",
-    "ozaki floor, Langevin's clock": "Ozaki, floor, Langevin’s clock",
-    "mala": "Langevin, adjusted",
-    "ozaki adjusted": "Ozaki, floor, adjusted",
-    "ozaki full adjusted": "Ozaki, full s2, adjusted",
-}
 OZAKI = [name for name in SAMPLERS if name.startswith("ozaki") and "adjusted" not in name]
 
 

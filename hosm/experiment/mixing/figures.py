@@ -8,29 +8,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hosm.experiment.mixing.comparisons import SAMPLERS, comparisons
-from hosm.experiment.mixing.results import Sampling
+from hosm.experiment.mixing.comparisons import comparisons
+from hosm.experiment.mixing.looks import MARKERS, SAMPLERS, look
+from hosm.experiment.mixing.pictures import (
+    equal_steps_figure,
+    single_chains_figure,
+    snapshots_figure,
+)
+from hosm.experiment.mixing.results import Mixing, Sampling
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.presenting.style import COLOURS, GREY, grid, key, legend, log_axis, styled
+from hosm.experiment.presenting.style import GREY, Drawings, grid, key, legend, log_axis, styled
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["approach_figure", "bias_figure", "curves_figure", "look", "tuning_figure"]
+__all__ = ["approach_figure", "bias_figure", "curves_figure", "mixing_drawings", "tuning_figure"]
 
-MARKERS = {
-    "langevin": "o",
-    "ozaki floor": "s",
-    "ozaki full": "^",
-    "mala": "D",
-    "ozaki floor, Langevin's clock": "v",
-}
 STYLES = {"exact": "-", "learned": "--"}
 BEYOND = "#f3e3d8"
-
-
-def look(method: str) -> tuple[str, str]:
-    """Return the colour and the marker of a sampler; those of Ozaki's guards share one."""
-    name = method if method in MARKERS else "ozaki floor"
-    return COLOURS[list(MARKERS).index(name)], MARKERS[name]
 
 
 def _panels(frame: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
@@ -225,3 +218,17 @@ def bias_figure(bias: pd.DataFrame) -> Figure:
     proportional = key("", GREY, "in proportion to ε", linestyle=":")
     legend(figure, [*_keys(bias), proportional], 4)
     return figure
+
+
+def mixing_drawings(found: Mixing) -> Drawings:
+    """Return what draws the figures of the samplers, by their names."""
+    run, longest, bound = found.run, found.longest, found.bias_bound
+    return {
+        "tuning": lambda: tuning_figure(longest.tuning, bound),
+        "curves": lambda: curves_figure(longest, bound),
+        "equal-steps": lambda: approach_figure(run.approach),
+        "step-bias": lambda: bias_figure(longest.bias),
+        "two-modes": lambda: equal_steps_figure(run.draws),
+        "snapshots": lambda: snapshots_figure(run),
+        "single-chains": lambda: single_chains_figure(run.draws),
+    }

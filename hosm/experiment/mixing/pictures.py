@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hosm.experiment.mixing.comparisons import SAMPLERS
-from hosm.experiment.mixing.figures import look
+from hosm.experiment.mixing.looks import SAMPLERS, look
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.presenting.style import GREY, grid, styled

@@ -1,16 +1,21 @@
-"""Tables of the samplers: table 3, and what each target says of Ozaki against Langevin."""
+"""Tables of the samplers: table 3, and what each target says of Ozaki against Langevin.
+
+Marked is the sampler with the most effective samples per second among those whose draws are
+within the bounds on bias.
+"""
 
 import math
 from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.mixing.comparisons import SAMPLERS, Comparison, comparisons
-from hosm.experiment.mixing.results import Sampling
+from hosm.experiment.mixing.comparisons import Comparison, comparisons
+from hosm.experiment.mixing.looks import SAMPLERS
+from hosm.experiment.mixing.results import Mixing, Sampling
 from hosm.experiment.presenting import number_formats as cells
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["CROSSES", "comparison_table", "mixing_table", "peer_table", "why"]
+__all__ = ["CROSSES", "comparison_table", "mixing_table", "mixing_tables", "peer_table", "why"]
 
 CROSSES = 1.2  # R-hat above which chains do not know each other's modes
 LARGE = 1000  # a ratio of variances beyond which its size says no more
@@ -165,3 +170,16 @@ def peer_table(peers: pd.DataFrame) -> pd.DataFrame:
         for row in records(peers)
     ]
     return pd.DataFrame(rows)
+
+
+def mixing_tables(found: Mixing) -> dict[str, pd.DataFrame]:
+    """Return the tables of this run and of a longer one, by their files' names."""
+    tables = {
+        "table3-comparison": comparison_table(found.run),
+        "table3-mixing": mixing_table(found.run.final),
+        "table3-peers": peer_table(found.run.peers),
+    }
+    if found.whole is not None:
+        tables["table3-whole"] = mixing_table(found.whole.final)
+        tables["table3-comparison-whole"] = comparison_table(found.whole)
+    return tables

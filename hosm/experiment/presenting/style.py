@@ -25,6 +25,7 @@ __all__ = [
     "GREY",
     "ORANGE",
     "PAPER",
+    "Drawings",
     "Lines",
     "grid",
     "key",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 Lines = list[list[Axes]]
+Drawings = dict[str, Callable[[], Figure]]  # name -> what draws that figure
 
 WIDTH = 8.2  # inches, 902 pixels
 DPI = 110

@@ -15,10 +15,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.presenting.style import BLUE, GREY, ORANGE, grid, key, legend, styled
+from hosm.experiment.presenting.style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Drawings,
+    grid,
+    key,
+    legend,
+    styled,
+)
+from hosm.experiment.reduction.results import Reduction
 from hosm.experiment.shared.rows import groups
 
-__all__ = ["reduction_figure"]
+__all__ = ["reduction_drawings", "reduction_figure"]
 
 COLOURS = {"none": ORANGE, "antithetic": BLUE}
 STYLES = {"moment": "-", "residual": ":", "jacobian": "--"}
@@ -122,3 +132,8 @@ def reduction_figure(curves: pd.DataFrame, estimates: pd.DataFrame) -> Figure:
     keys += [key("", "black", f"$s_2$ by {name}", linestyle=STYLES[name]) for name in targets]
     legend(figure, keys)
     return figure
+
+
+def reduction_drawings(found: Reduction) -> Drawings:
+    """Return what draws the figure of variance reduction, by its name."""
+    return {"reduction": lambda: reduction_figure(found.curves, found.estimates)}

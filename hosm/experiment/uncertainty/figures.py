@@ -1,47 +1,30 @@
-"""Charts of denoisers: points in the plane, calibration, directions against their cost."""
+"""Charts of denoisers: their calibration, and directions against their cost."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.presenting.style import COLOURS, GREY, grid, key, legend, log_axis, styled
-from hosm.experiment.shared.rows import groups, records
+from hosm.experiment.presenting.style import (
+    COLOURS,
+    GREY,
+    Drawings,
+    grid,
+    key,
+    legend,
+    log_axis,
+    styled,
+)
+from hosm.experiment.shared.rows import groups
+from hosm.experiment.uncertainty import pictures
+from hosm.experiment.uncertainty.results import Denoiser
 
-__all__ = ["calibration_figure", "explained_figure", "plane_figure"]
+__all__ = ["calibration_figure", "explained_figure", "uncertainty_drawings"]
 
 MARKERS = ("o", "s", "^", "v", "P")
 BOUND = 0.15  # relative gap that a decile may have
-
-
-@styled
-def plane_figure(points: dict[str, NDArray[Any]], planar: pd.DataFrame) -> Figure:
-    """Draw points clean, noisy, denoised by the mean alone, and by draws of posteriors.
-
-    Args:
-        points: 'dataset|column' -> points, shape (n, 2).
-        planar: a row for each data set, with the error of the covariance.
-    """
-    rows = records(planar)
-    columns = list(dict.fromkeys(name.partition("|")[2] for name in points))
-    figure, axes = grid(len(rows), len(columns), 0.3 + 1.75 * len(rows), bare=True)
-    for line, row in zip(axes, rows, strict=True):
-        clean = points[f"{row['dataset']}|{columns[0]}"]
-        low, high = clean.min(0) - 0.4, clean.max(0) + 0.4
-        for ax, column in zip(line, columns, strict=True):
-            x, y = points[f"{row['dataset']}|{column}"].T
-            ax.plot(x, y, ".", color=COLOURS[0], markersize=1.1, alpha=0.6)
-            ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-        line[0].set_ylabel(row["dataset"])
-        error = cells.number(100 * row["covariance_error"], 2)
-        line[3].set_title(f"error of C: {error} %", fontsize=8, loc="center")
-    for ax, column in zip(axes[0], columns, strict=True):
-        below = f"\n{ax.get_title(loc='center')}" if ax.get_title(loc="center") else "\n"
-        ax.set_title(column + below, fontsize=8, loc="center")
-    return figure
 
 
 @styled
@@ -105,3 +88,20 @@ def explained_figure(directions: pd.DataFrame) -> Figure:
     )
     legend(figure, keys, 2)
     return figure
+
+
+def uncertainty_drawings(name: str, found: Denoiser) -> Drawings:
+    """Return what draws the figures of one set of images, by their names."""
+    images, shape = found.pictures, found.card["shape"]
+    sigmas = list(found.numbers.loc[found.numbers["model"] == "range", "sigma"])
+    charts: Drawings = {
+        f"calibration-{name}": lambda: calibration_figure(found.reliability),
+        f"explained-{name}": lambda: explained_figure(found.directions),
+    }
+    if images:
+        charts |= {
+            f"variance-{name}": lambda: pictures.variance_figure(images, shape, sigmas),
+            f"directions-{name}": lambda: pictures.directions_figure(images, shape),
+            f"traversals-{name}": lambda: pictures.traversals_figure(images, shape),
+        }
+    return charts

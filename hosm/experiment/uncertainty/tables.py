@@ -1,49 +1,22 @@
-"""Tables of denoisers: posteriors in the plane, calibration, likelihoods, directions."""
+"""Tables of denoisers: calibration, likelihoods, directions."""
 
 import pandas as pd
 
 from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting.coverage import coverage
 from hosm.experiment.shared.rows import Row, groups, records
 from hosm.experiment.uncertainty.results import Denoiser
 
 __all__ = [
     "calibration_table",
-    "denoiser_tables",
     "direction_table",
     "likelihood_table",
-    "posterior_table",
     "reliability_table",
+    "uncertainty_tables",
 ]
 
-LEVELS = (0.5, 0.8, 0.95)
 KINDS = {"range": "range of σ", "one scale": "one σ", "unconstrained": "one σ, jacobian, no psd"}
 SHOWN = (1, 3, 5, 10)  # numbers of directions
-
-
-def _coverage(row: Row, prefix: str = "") -> str:
-    return " / ".join(f"{100 * row[f'{prefix}coverage_{level:g}']:.1f}" for level in LEVELS)
-
-
-def posterior_table(planar: pd.DataFrame) -> pd.DataFrame:
-    """Return errors against the exact posterior, and coverage, in the plane (figure 2)."""
-    rows = [
-        {
-            "Points": row["dataset"],
-            "σ": f"{row['sigma']:g}",
-            "Error of C, relative ± s.e.": cells.plus_minus(
-                row["covariance_error"], row["covariance_error_standard_error"]
-            ),
-            "Error of m ± s.e. (σ)": cells.plus_minus(
-                row["mean_error"], row["mean_error_standard_error"]
-            ),
-            "Coverage of 50 / 80 / 95 %": _coverage(row),
-            "Of N with exact moments": _coverage(row, "exact_"),
-            "Test points": cells.count(row["points"]),
-            "Training (s)": cells.number(row["seconds"], 2),
-        }
-        for row in records(planar)
-    ]
-    return pd.DataFrame(rows)
 
 
 def calibration_table(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -59,7 +32,7 @@ def calibration_table(numbers: pd.DataFrame) -> pd.DataFrame:
                 f"{cells.number(row['background_variance'], 2)}"
             ),
             "Scale": cells.number(row["scale"]),
-            "Coverage of 50 / 80 / 95 %, scaled": _coverage(row),
+            "Coverage of 50 / 80 / 95 %, scaled": coverage(row),
         }
         for row in records(numbers[numbers["model"] == "range"])
     ]
@@ -115,7 +88,7 @@ def direction_table(directions: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def denoiser_tables(name: str, found: Denoiser) -> dict[str, pd.DataFrame]:
+def uncertainty_tables(name: str, found: Denoiser) -> dict[str, pd.DataFrame]:
     """Return the tables of one set of images, by their files' names."""
     return {
         f"calibration-{name}": calibration_table(found.numbers),

@@ -1,16 +1,13 @@
 """The tables of costs, on made-up results."""
 
+import math
+
+import pandas as pd
 import pytest
 
-from hosm.experiment.cost import figures as cost_figures
 from hosm.experiment.cost import tables as cost_tables
-from hosm.experiment.report.results import load_results
-from tests.experiment.report.report_inputs import write_inputs
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return load_results(write_inputs(tmp_path_factory.mktemp("costs")))
+from hosm.experiment.cost.study.ratios import speed_ratios
+from hosm.experiment.presenting import number_formats as cells
 
 
 def test_losses_stand_beside_their_dense_twins(results):
@@ -46,8 +43,51 @@ def test_workers_stand_over_the_plain_loop(results):
     assert list(table["Points a second"]) == ["8,533", "8,449", "12,800"]
 
 
-def test_figures_name_what_they_found(results):
-    growth = cost_figures.growth_figure(results.cost.growth, results.cost.slopes)
-    assert "1.00 and 1.00" in growth.axes[0].get_title(loc="left")
-    losses = cost_figures.loss_figure(results.cost.training)
-    assert losses.axes[0].get_title(loc="left") == "Dense over ours at D = 784: 784× to 784×"
+def test_ratios_of_table2_are_those_of_the_medians(results):
+    ratios = {(row["backbone"], row["rank"]): row for row in speed_ratios(results.cost.speed)}
+    row = ratios["mlp", 20]
+    assert row["loop"] == pytest.approx(12 / 0.5)
+    assert row["loop_low"] == pytest.approx(12 * 0.9 / (0.5 * 1.25))
+    assert row["loop_high"] == pytest.approx(12 * 1.25 / (0.5 * 0.9))
+    assert row["chunked"] == pytest.approx(3 / 0.5)  # reverse is the faster of the two
+    assert row["chunked_method"] == "autodiff reverse, chunked"
+    assert row["s1"] == pytest.approx(0.5 / 0.3)
+    assert row["joint"] == pytest.approx(1.1 * 0.5 / 0.3)
+    assert row["paper"] == pytest.approx(32.1e-3 / 380e-6)
+    assert math.isnan(ratios["mlp", 200]["joint"])
+
+
+def test_a_compiled_s2_is_measured_against_the_best_compiled_autodiff(results):
+    rows = results.cost.speed[
+        (results.cost.speed["backbone"] == "mlp") & (results.cost.speed["rank"] <= 20)
+    ]
+    names = {"s2": "s2, compiled", "autodiff reverse, chunked": "autodiff reverse, compiled"}
+    fast = rows[rows["method"].isin(names)].replace({"method": names})
+    fast = fast.assign(seconds=fast["seconds"] / 4)
+    speed = pd.concat([results.cost.speed, fast])
+    ratios = [row for row in speed_ratios(speed) if row["backbone"] == "mlp" and row["rank"] == 20]
+    plain, compiled = ratios
+    assert not plain["compiled"] and plain["chunked"] == pytest.approx(3 / 0.5)
+    assert compiled["chunked"] == pytest.approx(3 / 0.5)
+    assert compiled["loop"] == pytest.approx(4 * plain["loop"])
+    assert "20, compiled" in set(cost_tables.ratio_table(speed)["Rank"])
+
+
+def test_ratios_are_shown_with_their_range_and_the_papers(results, only):
+    row = only(
+        cost_tables.ratio_table(results.cost.speed), Network="U-Net, D = 784, batch 10", Rank="20"
+    )
+    assert row["Loop / s2, paper"] == "510×"
+    assert row["Loop / s2, ours (range)"] == "600× (432 to 833)"
+    other = cost_tables.ratio_table(results.cost.speed).iloc[2]
+    assert other["s1 and s2 of a shared trunk / s1, ours"] == "–"
+
+
+def test_table2_says_where_rows_were_scaled_and_marks_the_fastest(results):
+    table = cost_tables.speed_table(results.cost.speed)
+    loops = table[table["Method"] == "autodiff loop"]
+    assert list(loops["Jacobian rows timed"]) == ["all", "scaled from 49 of 784 rows"]
+    assert list(loops["Paper, TITAN Xp (ms)"]) == ["32.1", "34,600"]
+    marked = table[table["Ours, median (ms)"].map(cells.is_bold)]
+    assert list(marked["Method"]) == ["s2", "s2"]
+    assert list(marked["Ours, median (ms)"]) == ["**0.500**", "**42.0**"]

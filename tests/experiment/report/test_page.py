@@ -7,6 +7,7 @@ import jinja2
 import pytest
 
 from hosm.experiment.report import page, tables
+from hosm.experiment.report.results import load_results
 from hosm.experiment.report.texts import captions, paper
 from hosm.experiment.settings import load_params
 from tests.experiment.report.report_inputs import write_inputs
@@ -59,7 +60,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(root):
-    return tables.load_results(root)
+    return load_results(root)
 
 
 @pytest.fixture(scope="module")

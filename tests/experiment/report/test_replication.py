@@ -5,7 +5,7 @@ import pytest
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.report.claims import replicated_claims
 from hosm.experiment.report.replication import replication
-from hosm.experiment.report.tables import load_results
+from hosm.experiment.report.results import load_results
 from hosm.experiment.report.texts import paper
 from tests.experiment.report.report_inputs import write_inputs
 
