@@ -19,7 +19,13 @@ from torch import Generator, Tensor, UntypedStorage
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from hosm.checks import check_count, check_one_shape, checked
+from hosm.checks import (
+    check_choice,
+    check_count,
+    check_one_shape,
+    check_probabilities,
+    checked,
+)
 from hosm.noise import rademacher
 
 __all__ = [
@@ -41,11 +47,6 @@ class Eigenpairs(NamedTuple):
     values: Tensor  # theta, shape (n, k)
     vectors: Tensor  # v, shape (n, D, k): orthonormal, the largest entry of each positive
     residual: Tensor  # |A v - theta v|, shape (n, k): A has an eigenvalue as near to theta
-
-
-def _require(fits: bool, name: str, value: object, legal: str) -> None:
-    if not fits:
-        raise ValueError(f"{name} is {value}; legal is {legal}")
 
 
 def _check_points(x: Tensor, **others: Tensor) -> None:
@@ -92,7 +93,7 @@ def pulled_back(s1: Tensor, x: Tensor, v: Tensor, keep: bool = True) -> Tensor:
 
 def _products(score_function: ScoreFunction, x: Tensor, mode: Mode) -> ScoreFunction:
     """Return the map v -> J v (forward), J^T v (reverse) or A v (both), for v (n, D)."""
-    _require(mode in ("reverse", "forward", "both"), "mode", mode, "reverse, forward or both")
+    check_choice("mode", mode, ("reverse", "forward", "both"))
 
     def forward(v: Tensor) -> Tensor:
         pair = torch.func.jvp(score_function, (x,), (v,))
@@ -151,7 +152,10 @@ def _fitting_chunk(score_function: ScoreFunction, x: Tensor, mode: Mode, limit: 
         _rows(product, x, 0, 1)
     row, fixed = meter.peak - held, x.nbytes * x.shape[1] + held
     least = fixed + max(row, evaluation - held)
-    _require(limit >= least, "memory_limit", limit, f"{least} or more: the result and one row")
+    if limit < least:
+        raise ValueError(
+            f"memory_limit must be {least} bytes or more, for the result and one row, got {limit}"
+        )
     return (limit - fixed) // row
 
 
@@ -180,8 +184,8 @@ def autodiff_hessian(
             below 1, or both given; a memory_limit too small for one row.
     """
     _check_points(x)
-    alone = chunk_size is None or memory_limit is None
-    _require(alone, "chunk_size beside memory_limit", chunk_size, "one of the two")
+    if chunk_size is not None and memory_limit is not None:
+        raise ValueError(f"chunk_size must be None where memory_limit is given, got {chunk_size}")
     size = x.shape[1]
     with torch.no_grad():
         if memory_limit is not None:
@@ -276,7 +280,7 @@ def leading_eigenpairs(
     check_count("steps", steps, min(size, 2 * k), size)
     check_count("iterations", iterations)
     tolerance = torch.finfo(x.dtype).eps ** (2 / 3) if tolerance is None else tolerance
-    _require(0 < tolerance < 1, "tolerance", tolerance, "a number between 0 and 1")
+    check_probabilities("tolerance", [tolerance])
     with torch.no_grad():
         product = torch.func.vmap(_products(score_function, x, mode), -1, -1)
         basis, image, rest = x[..., None][..., :0], x[..., None][..., :0], x.new_zeros(*x.shape, k)
@@ -284,7 +288,8 @@ def leading_eigenpairs(
             block = _beside(basis, rest[..., : size - basis.shape[-1]], generator)
             basis, image = torch.cat([basis, block], -1), torch.cat([image, product(block)], -1)
             T = basis.mT @ image
-            _require(bool(T.isfinite().all()), "J", "not finite", "a finite Jacobian")
+            if not bool(T.isfinite().all()):
+                raise ValueError("the Jacobian must be finite, got one that is not")
             values, weights = (part.flip(-1) for part in torch.linalg.eigh((T + T.mT) / 2))
             vectors = basis @ weights[..., :k]
             rest = image @ weights[..., :k] - vectors * values[:, None, :k]

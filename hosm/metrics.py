@@ -74,9 +74,10 @@ def _shape(x: Matrices) -> tuple[int, ...]:
     return sizes if isinstance(x, Tensor) else (*sizes, *sizes[-1:])
 
 
-def _shape_error(legal: str, **tensors: Matrices) -> ValueError:
-    shapes = ", ".join(f"{name} has shape {_shape(x)}" for name, x in tensors.items())
-    return ValueError(f"{shapes}; legal are {legal}, not empty")
+def _shape_error(wanted: str, **tensors: Matrices) -> ValueError:
+    names = ", ".join(tensors)
+    found = ", ".join(f"{name} {_shape(x)}" for name, x in tensors.items())
+    return ValueError(f"{names} must have shapes {wanted} and not be empty, got {found}")
 
 
 def _dense(matrices: Matrices, rows: slice) -> Tensor:
@@ -102,7 +103,7 @@ def hessian_error(estimate: Matrices, truth: Matrices, *, per_point: bool = Fals
     """
     shape = _shape(estimate)
     if shape != _shape(truth) or len(shape) < 2 or 0 in shape:
-        raise _shape_error("one shape (n, D, ..) for both", estimate=estimate, truth=truth)
+        raise _shape_error("(n, D, ..), one for both,", estimate=estimate, truth=truth)
     for name, matrices in (("estimate", estimate), ("truth", truth)):
         checked(name, matrices if isinstance(matrices, Tensor) else matrices.diagonal(), ...)
     rows = max(1, CHUNK // math.prod(shape[1:]))
@@ -212,11 +213,11 @@ def coverage(
     checked("points", points, "n", "D")
     levels = torch.as_tensor(probability, dtype=points.dtype, device=points.device)
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"probability is {probability}; legal values lie in [0, 1]")
+        raise ValueError(f"probability must be from 0 to 1, got {probability}")
     square = (*points.shape, *points.shape[-1:])
     if mean.shape != points.shape or _shape(covariance) != square:
-        legal = "(n, D), (n, D) and (n, D, D)"
-        raise _shape_error(legal, points=points, mean=mean, covariance=covariance)
+        wanted = "(n, D), (n, D) and (n, D, D)"
+        raise _shape_error(wanted, points=points, mean=mean, covariance=covariance)
     distances = _mahalanobis(points - checked("mean", mean, "n", "D"), covariance)
     half = torch.full_like(distances, 0.5 * points.shape[-1])
     share = torch.special.gammainc(half, 0.5 * distances)
@@ -234,7 +235,8 @@ def _mahalanobis(centred: Tensor, covariance: Matrices) -> Tensor:
         covariance.log_determinant()  # an error unless C > 0
         distances = (centred * covariance.solve(centred)).sum(-1)
     if not (distances >= 0).all():
-        raise ValueError(f"squared distances fall to {distances.min()}; legal: C > 0, no NaN")
+        found = f"squared distances down to {distances.min()}"
+        raise ValueError(f"covariance must be positive definite and without NaN, got {found}")
     return distances
 
 
@@ -243,7 +245,7 @@ THRESHOLD = 0.05  # autocorrelations up to this count as 0 in `ess_nice`
 
 
 def _check_draws(draws: Tensor) -> None:
-    """Raise ValueError unless draws have the shape (chains, T, D); NaN and infinity are legal."""
+    """Raise ValueError unless draws have the shape (chains, T, D); NaN and infinity pass."""
     checked("draws", draws, "chains", "T", "D", finite=False)
 
 

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor, nn
 
 from hosm.autodiff import autodiff_hessian, hutchinson_diagonal
-from hosm.noise import check_scales, check_sigma
+from hosm.noise import Scale, broadcast_scale, check_scales, check_sigma, is_per_point
 from hosm.operators import DiagonalPlusLowRank
 
 __all__ = [
@@ -88,19 +88,19 @@ class ScoreModel(nn.Module):
         super().__init__()
         self.dimension = int(trunk.dimension)  # type: ignore[arg-type]
         if not 0 <= rank <= self.dimension:
-            raise ValueError(f"rank must lie in 0..{self.dimension}, got {rank}")
+            raise ValueError(f"rank must be a whole number from 0 to {self.dimension}, got {rank}")
         if parametrisation not in ("score", "denoiser"):
             raise ValueError(f"parametrisation must be score or denoiser, got {parametrisation!r}")
         if psd and parametrisation != "denoiser":
-            raise ValueError("psd=True needs parametrisation='denoiser', got 'score'")
+            raise ValueError("parametrisation must be denoiser for psd=True, got score")
         if isinstance(sigma, tuple) and parametrisation != "denoiser":
-            raise ValueError("a range of sigma needs parametrisation='denoiser', got 'score'")
+            raise ValueError("parametrisation must be denoiser for a range of sigma, got score")
         for backbone in filter(None, (trunk, second)):
             if getattr(backbone, "conditional", False) != isinstance(sigma, tuple):
                 name = type(backbone).__name__
                 raise ValueError(
-                    f"a range of sigma, and only that, needs a conditional backbone; "
-                    f"got sigma {sigma} and {name}"
+                    f"a backbone must be conditional for a range of sigma, and for that alone, "
+                    f"got {name} for sigma {sigma}"
                 )
         if not (math.isfinite(data_std) and data_std > 0):
             raise ValueError(f"data_std must be a finite number above 0, got {data_std}")
@@ -109,29 +109,29 @@ class ScoreModel(nn.Module):
         self.parametrisation, self.data_std = parametrisation, data_std
         self.autocast = autocast
 
-    def _scale(self, x_noisy: Tensor, sigma: float | Tensor | None) -> float | Tensor:
-        """Return the noise scale of the points: a number, or one for each, shape (n, 1)."""
-        legal = x_noisy.ndim == 2 and x_noisy.shape[1] == self.dimension
-        if not (legal and x_noisy.is_floating_point()):
+    def _scale(self, x_noisy: Tensor, sigma: Scale | None) -> Scale:
+        """Return the noise scale of the points: a number, or one for each, shape (n,)."""
+        fits = x_noisy.ndim == 2 and x_noisy.shape[1] == self.dimension
+        if not (fits and x_noisy.is_floating_point()):
             found = f"{tuple(x_noisy.shape)} of {x_noisy.dtype}"
             raise ValueError(f"x_noisy must be floating (n, {self.dimension}), got {found}")
         low, high = self.sigma if isinstance(self.sigma, tuple) else (self.sigma, self.sigma)
         if sigma is None:
             if low < high:
-                raise ValueError(f"this model covers sigma from {low} to {high}: name one")
+                raise ValueError(f"sigma must be given, from {low} to {high}, got None")
             return low
         scales = sigma if isinstance(sigma, float) else torch.as_tensor(sigma)
-        if isinstance(scales, Tensor) and scales.ndim and scales.shape != x_noisy.shape[:1]:
+        if is_per_point(scales) and scales.shape != x_noisy.shape[:1]:
             shapes = f"{tuple(scales.shape)} for x_noisy {tuple(x_noisy.shape)}"
             raise ValueError(f"sigma must be a number or of shape (n,), got {shapes}")
         inside = (scales >= low * (1 - 1e-6)) & (scales <= high * (1 + 1e-6))
         if not (inside if isinstance(inside, bool) else inside.all()):
             trained = f"{low}" if low == high else f"{low} to {high}"
-            raise ValueError(f"this model was trained at sigma {trained}, got {sigma}")
+            raise ValueError(f"sigma must be as trained, {trained}, got {sigma}")
         scales = torch.as_tensor(scales).to(x_noisy).expand(len(x_noisy))
-        return low if low == high else scales.unsqueeze(1)
+        return low if low == high else scales
 
-    def _run(self, network: nn.Module, x_noisy: Tensor, sigma: float | Tensor) -> Tensor:
+    def _run(self, network: nn.Module, x_noisy: Tensor, sigma: Scale) -> Tensor:
         """Return a backbone's outputs, shape (n, k, D)."""
         given = self._inputs(x_noisy, sigma)
         if not self.autocast:
@@ -139,38 +139,41 @@ class ScoreModel(nn.Module):
         with torch.autocast(x_noisy.device.type, torch.bfloat16):
             return network(*given).to(x_noisy.dtype)
 
-    def _inputs(self, x_noisy: Tensor, sigma: float | Tensor) -> tuple[Tensor, ...]:
+    def _inputs(self, x_noisy: Tensor, sigma: Scale) -> tuple[Tensor, ...]:
         """Return what a backbone reads: points, scaled to unit variance, and their clock."""
         if self.parametrisation == "score":
             return (x_noisy,)
-        x_scaled = x_noisy / (self.data_std**2 + sigma**2) ** 0.5
-        if not isinstance(self.sigma, tuple) or not isinstance(sigma, Tensor):
+        x_scaled = x_noisy / (self.data_std**2 + broadcast_scale(sigma) ** 2) ** 0.5
+        if not isinstance(self.sigma, tuple) or not is_per_point(sigma):
             return (x_scaled,)
         low, high = self.sigma
-        clock = 2 * (sigma / low).log() / math.log(high / low) - 1
-        return x_scaled, clock.squeeze(1)
+        return x_scaled, 2 * (sigma / low).log() / math.log(high / low) - 1
 
-    def _first(self, x_noisy: Tensor, output: Tensor, sigma: float | Tensor) -> Tensor:
+    def _first(self, x_noisy: Tensor, output: Tensor, sigma: Scale) -> Tensor:
         if self.parametrisation == "score":
             return output
-        total = sigma**2 + self.data_std**2
-        return output * (self.data_std / (sigma * total**0.5)) - x_noisy / total
+        scale = broadcast_scale(sigma)
+        total = scale**2 + self.data_std**2
+        return output * (self.data_std / (scale * total**0.5)) - x_noisy / total
 
-    def _second(self, output: Tensor, sigma: float | Tensor) -> DiagonalPlusLowRank:
+    def _second(self, output: Tensor, sigma: Scale) -> DiagonalPlusLowRank:
         return DiagonalPlusLowRank(*self._alpha_and_beta(output, sigma))
 
-    def _alpha_and_beta(self, output: Tensor, sigma: float | Tensor) -> tuple[Tensor, Tensor]:
+    def _alpha_and_beta(self, output: Tensor, sigma: Scale) -> tuple[Tensor, Tensor]:
         """Return alpha, shape (n, D), and beta, (n, D, r), of the network's outputs."""
         if output.shape[1] != outputs_per_coordinate(self.rank):
-            legal = f"{outputs_per_coordinate(self.rank)} at rank {self.rank}"
-            raise ValueError(f"the second order has {output.shape[1]} outputs; legal is {legal}")
+            wanted = f"{outputs_per_coordinate(self.rank)} at rank {self.rank}"
+            raise ValueError(
+                f"the outputs of the second order must be {wanted}, got {output.shape[1]}"
+            )
         first, rest = output.split([1, self.rank], 1)  # whose gradient needs no zero fill
         alpha, beta = first.squeeze(1), rest.transpose(1, 2)
         if self.parametrisation == "denoiser":
-            prior = self.data_std**2 / (torch.as_tensor(sigma).to(alpha) ** 2 + self.data_std**2)
+            scale = broadcast_scale(sigma)
+            prior = self.data_std**2 / (torch.as_tensor(scale).to(alpha) ** 2 + self.data_std**2)
             own, columns = self._relative(alpha, beta, prior)
-            alpha = (own - 1) / sigma**2
-            beta = columns / (sigma.unsqueeze(2) if isinstance(sigma, Tensor) else sigma)
+            alpha = (own - 1) / scale**2
+            beta = columns / broadcast_scale(sigma, 3)
         return alpha, beta
 
     def _relative(self, first: Tensor, rest: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,13 +186,13 @@ class ScoreModel(nn.Module):
         own = variance / (1 + rest.square().sum(2) / size)
         return LEAST + own, (own / size).sqrt().unsqueeze(2) * rest
 
-    def score(self, x_noisy: Tensor, sigma: float | Tensor | None = None) -> Tensor:
+    def score(self, x_noisy: Tensor, sigma: Scale | None = None) -> Tensor:
         """Return s1 alone, shape (n, D); arguments and errors as in `forward`."""
         scale = self._scale(x_noisy, sigma)
         return self._first(x_noisy, self._run(self.trunk, x_noisy, scale)[:, 0], scale)
 
     def forward(
-        self, x_noisy: Tensor, sigma: float | Tensor | None = None
+        self, x_noisy: Tensor, sigma: Scale | None = None
     ) -> tuple[Tensor, DiagonalPlusLowRank | None]:
         """Return s1, shape (n, D), and s2 as an operator (None for a first-order model).
 
@@ -212,7 +215,7 @@ class ScoreModel(nn.Module):
         return first, None
 
     def score_and_diagonal(
-        self, x_noisy: Tensor, sigma: float | Tensor | None = None
+        self, x_noisy: Tensor, sigma: Scale | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return s1 and the diagonal of s2, both (n, D), without the operator; as in `forward`."""
         scale = self._scale(x_noisy, sigma)
@@ -223,7 +226,7 @@ class ScoreModel(nn.Module):
         return self._first(x_noisy, output[:, 0], scale), diagonal
 
     def second_order(
-        self, x_noisy: Tensor, sigma: float | Tensor | None = None
+        self, x_noisy: Tensor, sigma: Scale | None = None
     ) -> DiagonalPlusLowRank | None:
         """Return s2 alone, without running a trunk that has no part in it; as in `forward`."""
         if self.second is None:
@@ -238,7 +241,8 @@ class ScoreModel(nn.Module):
             ValueError: s2 shares a trunk that cannot be told to leave out its outputs.
         """
         if self.second is None and not hasattr(self.trunk, "first"):
-            raise ValueError(f"{type(self.trunk).__name__} has no `first`; legal: one that has")
+            name = type(self.trunk).__name__
+            raise ValueError(f"trunk must have a method `first`, got a {name} without one")
         trunk: Any = self.trunk
         return self._of(copy.deepcopy(trunk) if self.second is not None else trunk.first(1), None)
 

@@ -33,7 +33,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from hosm.checks import check_count, check_number, check_positive, checked
+from hosm.checks import check_count, checked
+from hosm.noise import Scale, broadcast_scale, check_noise_scale
 from hosm.operators import DiagonalPlusLowRank
 
 __all__ = [
@@ -48,26 +49,11 @@ __all__ = [
 Matrix = TypeVar("Matrix", Tensor, DiagonalPlusLowRank)
 
 
-def _check_sigma(sigma: float | Tensor, points: int) -> None:
-    """Raise ValueError unless sigma is a positive number or one for each point, shape (n,)."""
-    if not isinstance(sigma, Tensor) or sigma.ndim == 0:
-        check_number("sigma", sigma)
-    else:
-        check_positive("sigma", checked("sigma", sigma, points, finite=False))
-
-
-def _power(sigma: float | Tensor, exponent: int, ndim: int) -> float | Tensor:
-    """Return sigma^exponent; one of shape (n,) gets `ndim` dimensions, to multiply (n, ...)."""
-    if not isinstance(sigma, Tensor) or sigma.ndim == 0:
-        return sigma**exponent
-    return (sigma**exponent).reshape(-1, *(1,) * (ndim - 1))
-
-
 def _check_orders(name: str, tensors: Sequence[Tensor], x_noisy: Tensor) -> None:
     """Raise ValueError unless tensor number k, from 1, has shape (n, D, .., D) with k times D."""
     checked("x_noisy", x_noisy, "n", "D", finite=False)
     if not len(tensors):
-        raise ValueError(f"{name} has length 0; legal is 1 or more")
+        raise ValueError(f"{name} must hold 1 tensor or more, got none")
     n, dimension = x_noisy.shape
     for order, tensor in enumerate(tensors, 1):
         checked(f"{name}[{order - 1}]", tensor, n, *(dimension,) * order, finite=False)
@@ -78,7 +64,7 @@ def _eye(like: Tensor) -> Tensor:
     return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
 
 
-def posterior_mean(x_noisy: Tensor, s1: Tensor, sigma: float | Tensor) -> Tensor:
+def posterior_mean(x_noisy: Tensor, s1: Tensor, sigma: Scale) -> Tensor:
     """Return m = E[x | x~] = x~ + sigma^2 s1, shape (n, D): Tweedie's formula, equation 4.
 
     Args:
@@ -92,11 +78,11 @@ def posterior_mean(x_noisy: Tensor, s1: Tensor, sigma: float | Tensor) -> Tensor
     """
     checked("x_noisy", x_noisy, "n", "D", finite=False)
     checked("s1", s1, *x_noisy.shape, finite=False)
-    _check_sigma(sigma, len(x_noisy))
-    return x_noisy + _power(sigma, 2, x_noisy.ndim) * s1
+    check_noise_scale(sigma, len(x_noisy))
+    return x_noisy + broadcast_scale(sigma) ** 2 * s1
 
 
-def posterior_covariance(s2: Matrix, sigma: float | Tensor) -> Matrix:
+def posterior_covariance(s2: Matrix, sigma: Scale) -> Matrix:
     """Return C = Cov[x | x~] = sigma^4 s2 + sigma^2 I, in the form that s2 has (theorem 1).
 
     Args:
@@ -113,17 +99,16 @@ def posterior_covariance(s2: Matrix, sigma: float | Tensor) -> Matrix:
     """
     if not isinstance(s2, Tensor):
         diagonal = torch.ones_like(checked("diag of s2", s2.diagonal(), "n", "D", finite=False))
-        _check_sigma(sigma, len(diagonal))
-        shift = DiagonalPlusLowRank.from_diagonal(diagonal * _power(sigma, 2, diagonal.ndim))
-        return s2 * _power(sigma, 4, 1) + shift
+        check_noise_scale(sigma, len(diagonal))
+        shift = DiagonalPlusLowRank.from_diagonal(diagonal * broadcast_scale(sigma) ** 2)
+        return s2 * sigma**4 + shift
     checked("s2", s2, "n", "D", s2.shape[1] if s2.ndim > 1 else "D", finite=False)
-    _check_sigma(sigma, len(s2))
-    return _power(sigma, 4, s2.ndim) * s2 + _power(sigma, 2, s2.ndim) * _eye(s2)
+    check_noise_scale(sigma, len(s2))
+    scale = broadcast_scale(sigma, s2.ndim)
+    return scale**4 * s2 + scale**2 * _eye(s2)
 
 
-def posterior_cumulants(
-    x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
-) -> list[Tensor]:
+def posterior_cumulants(x_noisy: Tensor, scores: Sequence[Tensor], sigma: Scale) -> list[Tensor]:
     """Return the cumulants kappa_1, .., kappa_n of x given x~; theorem 3 in closed form.
 
     Args:
@@ -139,11 +124,11 @@ def posterior_cumulants(
             positive and finite.
     """
     _check_orders("scores", scores, x_noisy)
-    _check_sigma(sigma, len(x_noisy))
-    cumulants = [_power(sigma, 2 * s.ndim - 2, s.ndim) * s for s in scores]
+    check_noise_scale(sigma, len(x_noisy))
+    cumulants = [broadcast_scale(sigma, s.ndim) ** (2 * s.ndim - 2) * s for s in scores]
     cumulants[0] = x_noisy + cumulants[0]
     if len(scores) > 1:
-        cumulants[1] = cumulants[1] + _power(sigma, 2, 3) * _eye(x_noisy)
+        cumulants[1] = cumulants[1] + broadcast_scale(sigma, 3) ** 2 * _eye(x_noisy)
     return cumulants
 
 
@@ -175,7 +160,7 @@ def _moment(
     order: int,
     x_noisy: Tensor,
     scores: Sequence[Tensor],
-    sigma: float | Tensor,
+    sigma: Scale,
     keep: Callable[[list[str]], bool],
 ) -> Tensor:
     check_count("order", order, 1, min(len(scores), len(string.ascii_uppercase)))
@@ -184,7 +169,7 @@ def _moment(
 
 
 def posterior_moment(
-    order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
+    order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: Scale
 ) -> Tensor:
     """Return E[x (x) .. (x) x | x~], the raw moment f_n of theorem 3.
 
@@ -198,13 +183,13 @@ def posterior_moment(
         The moment, shape (n, D, .., D) with `order` times D.
 
     Raises:
-        ValueError: if the order is not legal; otherwise as `posterior_cumulants`.
+        ValueError: if the order is out of range; otherwise as `posterior_cumulants`.
     """
     return _moment(order, x_noisy, scores, sigma, lambda blocks: True)
 
 
 def posterior_central_moment(
-    order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: float | Tensor
+    order: int, x_noisy: Tensor, scores: Sequence[Tensor], sigma: Scale
 ) -> Tensor:
     """Return E[r (x) .. (x) r | x~] for the residual r = x - E[x | x~], as the module says.
 
@@ -218,14 +203,12 @@ def posterior_central_moment(
         The central moment, shape (n, D, .., D) with `order` times D.
 
     Raises:
-        ValueError: if the order is not legal; otherwise as `posterior_cumulants`.
+        ValueError: if the order is out of range; otherwise as `posterior_cumulants`.
     """
     return _moment(order, x_noisy, scores, sigma, lambda blocks: min(map(len, blocks)) > 1)
 
 
-def scores_from_moments(
-    x_noisy: Tensor, moments: Sequence[Tensor], sigma: float | Tensor
-) -> list[Tensor]:
+def scores_from_moments(x_noisy: Tensor, moments: Sequence[Tensor], sigma: Scale) -> list[Tensor]:
     """Return the scores s_1, .., s_n of q_sigma, given the raw moments of x given x~.
 
     The inverse of `posterior_moment`. Orders above 2 subtract nearly equal numbers where the
@@ -244,12 +227,14 @@ def scores_from_moments(
             positive and finite.
     """
     _check_orders("moments", moments, x_noisy)
-    _check_sigma(sigma, len(x_noisy))
+    check_noise_scale(sigma, len(x_noisy))
     cumulants: list[Tensor] = [moments[0]]
     for order, moment in enumerate(moments[1:], 2):
         several = _partition_sum(order, cumulants, lambda blocks: len(blocks) > 1)
         cumulants.append(moment - several)
     shifted = [cumulants[0] - x_noisy, *cumulants[1:]]
     if len(moments) > 1:
-        shifted[1] = shifted[1] - _power(sigma, 2, 3) * _eye(x_noisy)
-    return [kappa / _power(sigma, 2 * kappa.ndim - 2, kappa.ndim) for kappa in shifted]
+        shifted[1] = shifted[1] - broadcast_scale(sigma, 3) ** 2 * _eye(x_noisy)
+    return [
+        kappa / broadcast_scale(sigma, kappa.ndim) ** (2 * kappa.ndim - 2) for kappa in shifted
+    ]

@@ -148,10 +148,10 @@ def test_preconditioning_and_clock_are_those_of_the_formulas():
 @pytest.mark.parametrize(
     ("sigma", "message"),
     [
-        (None, "covers sigma from 0.1 to 1.0"),
-        (0.05, "trained at sigma 0.1 to 1.0, got 0.05"),
+        (None, "sigma must be given, from 0.1 to 1.0"),
+        (0.05, "sigma must be as trained, 0.1 to 1.0, got 0.05"),
         (float("nan"), "got nan"),
-        (torch.tensor([0.1, 2.0]), "trained at sigma 0.1 to 1.0"),
+        (torch.tensor([0.1, 2.0]), "sigma must be as trained, 0.1 to 1.0"),
         (torch.tensor([0.1, 0.2, 0.3]), r"\(3,\) for x_noisy \(2, 3\)"),
     ],
 )
@@ -175,9 +175,9 @@ def test_illegal_use_is_named():
     net = model(sigma=0.1)
     with pytest.raises(ValueError, match="floating .*int64"):
         net(torch.zeros(5, 3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="3 outputs; legal is 2 at rank 1"):
+    with pytest.raises(ValueError, match="must be 2 at rank 1, got 3"):
         ScoreModel(MLP(3, 4), sigma=0.1, rank=1)(torch.zeros(5, 3))
-    with pytest.raises(ValueError, match="3 outputs; legal is 2 at rank 1"):
+    with pytest.raises(ValueError, match="must be 2 at rank 1, got 3"):
         ScoreModel(MLP(3, 1), MLP(3, 3), sigma=0.1, rank=1)(torch.zeros(5, 3))
     with pytest.raises(ValueError, match=r"\(n, 3\), got \(5, 2\)"):
         net(torch.zeros(5, 2))
@@ -242,7 +242,7 @@ def test_s1_alone_is_the_same_s1_for_fewer_outputs(kind, shared):
 
 
 def test_a_trunk_that_cannot_leave_out_outputs_is_named():
-    with pytest.raises(ValueError, match="Recorder has no `first`"):
+    with pytest.raises(ValueError, match="trunk must have a method `first`, got a Recorder"):
         ScoreModel(Recorder(), sigma=(0.1, 1.0), rank=1, parametrisation="denoiser").first_order()
 
 

@@ -47,7 +47,9 @@ def probabilities(weights: Tensor, terms: int) -> Tensor:
     checked("weights", weights, terms)
     total, lowest = float(weights.sum()), float(weights.min())
     if lowest < 0 or abs(total - 1) > 1e-4:
-        raise ValueError(f"weights fall to {lowest} and sum to {total}; legal is >= 0 and 1")
+        raise ValueError(
+            f"weights must be at least 0 and sum to 1, got {lowest} among them, sum {total}"
+        )
     return weights / weights.sum()
 
 
@@ -92,9 +94,9 @@ class Law(ABC):
         tensors = [p for p in parameters if isinstance(p, Tensor)]
         self.dtype, self.device = tensors[0].dtype, tensors[0].device
         if any(p.dtype != self.dtype for p in tensors):
-            raise ValueError(f"the dtypes are {[p.dtype for p in tensors]}; legal is one for all")
+            raise ValueError(f"parameters must share a dtype, got {[p.dtype for p in tensors]}")
         if any(p.device != self.device for p in tensors):
-            raise ValueError(f"the devices are {[p.device for p in tensors]}; legal is one")
+            raise ValueError(f"parameters must share a device, got {[p.device for p in tensors]}")
 
     def to(self, *targets: torch.dtype | torch.device | str) -> Self:
         """Return the same law with its parameters moved to `targets`.
@@ -192,7 +194,7 @@ class Law(ABC):
         """
         checked("x", x, "n", self.dimension, finite=self.strict)
         if x.dtype != self.dtype:
-            raise ValueError(f"x has dtype {x.dtype}; legal is the law's, {self.dtype}")
+            raise ValueError(f"x must have dtype {self.dtype}, got {x.dtype}")
         rows = max(1, CHUNK // max(1, self.terms * self.dimension * width))
         if x.shape[0] <= rows:
             return function(x)

@@ -34,7 +34,7 @@ def _cholesky(covariance: Tensor) -> Tensor:
     factor, info = torch.linalg.cholesky_ex(covariance)
     if info.any():
         lowest = float(torch.linalg.eigvalsh(covariance).min())
-        raise ValueError(f"covariance has the eigenvalue {lowest:g}; legal ones are positive")
+        raise ValueError(f"covariance must be positive definite, got the eigenvalue {lowest:g}")
     return factor
 
 

@@ -196,7 +196,7 @@ def ring_of_gaussians(
         dtype: dtype of the law; torch's default if None.
 
     Raises:
-        ValueError: if one of the numbers is not legal.
+        ValueError: if one of the numbers is out of range.
     """
     check_count("modes", modes)
     check_number("radius", radius)

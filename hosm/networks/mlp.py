@@ -48,7 +48,7 @@ class MLP(nn.Module):
         bandwidth: standard deviation of the entries of w, over the units of x.
 
     Raises:
-        ValueError: a size is below its least legal value, or the bandwidth not positive.
+        ValueError: a size is below its least value, or the bandwidth not positive.
     """
 
     conditional = False
@@ -129,7 +129,7 @@ class ConditionalMLP(nn.Module):
         depth: number of linear layers, at least 2.
 
     Raises:
-        ValueError: a size is below its least legal value.
+        ValueError: a size is below its least value.
     """
 
     conditional = True
@@ -160,7 +160,7 @@ class ConditionalMLP(nn.Module):
             ValueError: the clock has another shape.
         """
         if clock.shape != x.shape[:1]:
-            raise ValueError(f"clock {tuple(clock.shape)} for x {tuple(x.shape)}; legal is (n,)")
+            raise ValueError(f"clock must have shape ({len(x)},), got {tuple(clock.shape)}")
         quarter = torch.pi / 2 * clock
         features = torch.stack([clock, quarter.sin(), quarter.cos(), (2 * quarter).cos()], 1)
         for layer, modulation in zip(self.hidden, self.modulation, strict=True):

@@ -46,8 +46,7 @@ class UNet(nn.Module):
         super().__init__()
         for name, size in (("outputs", outputs), *zip("CHW", shape, strict=True)):
             check_count(name, size)
-        if head < 0:
-            raise ValueError(f"head is {head}; legal values are 0 and above")
+        check_count("head", head, 0)
         if shape[1] % 4 or shape[2] % 4:
             raise ValueError(f"image sides must be divisible by 4, got {shape[1]} x {shape[2]}")
         if any(width < 8 or width % 8 for width in channels):
@@ -107,7 +106,11 @@ class UNet(nn.Module):
         """
         checked("x", x, "n", self.dimension, finite=False)
         if self.conditional != (clock is not None):
-            raise ValueError(f"a network with conditional={self.conditional} got clock={clock}")
+            wanted = "given" if self.conditional else "None"
+            found = None if clock is None else "a tensor"
+            raise ValueError(
+                f"clock must be {wanted} where conditional is {self.conditional}, got {found}"
+            )
         if clock is not None:
             checked("clock", clock, len(x), finite=False)
         time = x.new_zeros(x.shape[0]) if clock is None else 500 * (1 + clock)  # 0..1000

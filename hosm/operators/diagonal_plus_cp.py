@@ -54,7 +54,8 @@ class DiagonalPlusCP:
         if not fit or weights.shape != (*diag.shape[:-1], factor.shape[-1]):
             shapes = ", ".join(str(tuple(part.shape)) for part in (diag, factor, weights))
             raise ValueError(
-                f"diag, factor, weights are {shapes}; legal: (*, D), (*, D, R), (*, R)"
+                "diag, factor and weights must have shapes (*, D), (*, D, R) and (*, R), "
+                f"got {shapes}"
             )
         if not isinstance(order, int) or order < 1:
             raise ValueError(f"order must be an integer of at least 1, got {order!r}")
@@ -112,8 +113,8 @@ class DiagonalPlusCP:
         """
         columns = v.unsqueeze(-1) if v.ndim == self.diag.ndim else v
         if columns.shape[:-1] != self.diag.shape:
-            shapes = f"{tuple(v.shape)} beside diag {tuple(self.diag.shape)}"
-            raise ValueError(f"v has shape {shapes}; legal for (*, D) are (*, D), (*, D, m)")
+            shapes = f"{tuple(v.shape)} for diag {tuple(self.diag.shape)}"
+            raise ValueError(f"v must have shape (*, D) or (*, D, m), got {shapes}")
         powers = (self.factor.mT @ columns) ** self.order
         out = (self.diag.unsqueeze(-1) * columns**self.order).sum(-2)
         out = out + (self.weights.unsqueeze(-1) * powers).sum(-2)
@@ -126,8 +127,8 @@ class DiagonalPlusCP:
             ValueError: v has another shape, or A is of order 1.
         """
         if v.shape != self.diag.shape:
-            shapes = f"{tuple(v.shape)} beside diag {tuple(self.diag.shape)}"
-            raise ValueError(f"v has shape {shapes}; legal is one shape (*, D) for both")
+            shapes = f"{tuple(v.shape)} for diag {tuple(self.diag.shape)}"
+            raise ValueError(f"v must have shape (*, D), got {shapes}")
         if self.order == 1:
             raise ValueError("order is 1; contract_once needs 2 or more, see contract")
         weights = self.weights * (v.unsqueeze(-2) @ self.factor).squeeze(-2)
@@ -136,7 +137,7 @@ class DiagonalPlusCP:
     def _check_beside(self, other: DiagonalPlusCP) -> None:
         check_beside(self.diag, other.diag)
         if self.order != other.order:
-            raise ValueError(f"the orders {self.order} and {other.order} differ; legal is one")
+            raise ValueError(f"other must be of order {self.order}, got {other.order}")
 
     def inner(self, other: DiagonalPlusCP) -> Tensor:
         """Return the sum over all entries of A * B, shape (*), for B of the same order.

@@ -159,7 +159,7 @@ class DiagonalPlusLowRank:
         if isinstance(scale, Real):
             s = float(scale)
             if not math.isfinite(s):
-                raise ValueError(f"the multiple is {s}; legal values are finite")
+                raise ValueError(f"the multiple must be finite, got {s}")
             signs = self.signs if s >= 0 else -self.signs
             return DiagonalPlusLowRank(s * self.diag, abs(s) ** 0.5 * self.factor, signs)
         if not isinstance(scale, Tensor):
@@ -198,7 +198,7 @@ class DiagonalPlusLowRank:
     def _capacitance(self) -> Tensor:
         """Return K = diag(c) + U^T diag(1/d) U, shape (*, k, k)."""
         if (self.diag == 0).any():
-            raise ValueError("diag holds 0; solve and log_determinant take any other value")
+            raise ValueError("diag must not hold 0 for solve and log_determinant, got 0")
         return torch.diag(self.signs) + self.factor.mT @ (self.factor / self.diag.unsqueeze(-1))
 
     def solve(self, b: Tensor, *, check: bool = True) -> Tensor:
@@ -218,7 +218,7 @@ class DiagonalPlusLowRank:
         values = torch.linalg.eigvalsh(self._capacitance())
         negative = (self.diag < 0).sum(-1) + (values > 0).sum(-1) - (self.signs > 0).sum()
         if negative.any():
-            raise ValueError(f"A has {negative.max()} negative eigenvalues; legal is 0 of them")
+            raise ValueError(f"A must be positive, got {negative.max()} negative eigenvalues")
         return self.diag.abs().log().sum(-1) + values.abs().log().sum(-1)
 
     def _spectrum(self) -> tuple[Tensor, Tensor]:
@@ -242,7 +242,7 @@ class DiagonalPlusLowRank:
         """
         root, values, basis = self._whitened()
         if (values < -1 - 1e3 * torch.finfo(values.dtype).eps).any():
-            raise ValueError(f"A / d has eigenvalue {1 + values.min():g}; legal are 0 and above")
+            raise ValueError(f"A / d must have no negative eigenvalue, got {1 + values.min():g}")
         stretch = (1 + values).clamp_min(0).sqrt().unsqueeze(-2) - 1
         w = columns(self.diag, v)
         return as_given(self.diag, root * (w + (((w.mT @ basis) * stretch) @ basis.mT).mT), v)
@@ -256,7 +256,7 @@ class DiagonalPlusLowRank:
         tr B + tr(A + B) up to the floor, is for a diagonal A its negative over its absolute part.
         """
         if not 0 < floor < 1:
-            raise ValueError(f"floor is {floor}; legal values lie between 0 and 1")
+            raise ValueError(f"floor must be between 0 and 1, got {floor}")
         checked("diag", self.diag, ...)
         tiny = torch.finfo(self.diag.dtype).tiny
         lowest = (floor * self.diag.abs().mean(-1, keepdim=True)).clamp_min(tiny)
@@ -322,13 +322,14 @@ def check_parts(diag: Tensor, factor: Tensor, signs: Tensor | None) -> None:
         parts = (diag, factor) if signs is None else (diag, factor, signs)
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
         raise ValueError(
-            f"diag, factor, signs are {shapes}; legal: (*, D), (*, D, k), (k,), not empty"
+            "diag, factor and signs must have shapes (*, D), (*, D, k) and (k,) and not be empty, "
+            f"got {shapes}"
         )
     if diag.dtype != factor.dtype or not diag.is_floating_point():
         dtypes = f"{diag.dtype}, {factor.dtype}"
-        raise ValueError(f"diag, factor are {dtypes}; legal is one floating-point dtype")
+        raise ValueError(f"diag and factor must have one floating-point dtype, got {dtypes}")
     if signs is not None and (signs.dtype == torch.bool or not _unit(signs)):
-        raise ValueError(f"signs are {signs.tolist()}; legal are +1 and -1")
+        raise ValueError(f"signs must be +1 or -1, got {signs.tolist()}")
 
 
 def _unit(signs: Tensor) -> bool:
@@ -354,7 +355,7 @@ def check_beside(first: Tensor, second: Tensor) -> None:
     common = min(first.ndim, second.ndim)
     if first.shape[-common:] != second.shape[-common:]:
         found = f"{tuple(first.shape)} and {tuple(second.shape)}"
-        raise ValueError(f"the operators have diag of {found}; legal is one (*, D) for both")
+        raise ValueError(f"the operators must have diag of one shape (*, D), got {found}")
 
 
 def columns(diag: Tensor, v: Tensor) -> Tensor:
@@ -372,8 +373,10 @@ def columns(diag: Tensor, v: Tensor) -> Tensor:
     """
     vector = v.shape == diag.shape
     if not (vector or v.shape[:-1] == diag.shape) or not v.is_floating_point():
-        found = f"{v.dtype} {tuple(v.shape)} beside diag {tuple(diag.shape)}"
-        raise ValueError(f"v is {found}; legal for (*, D) are floating (*, D), (*, D, m)")
+        found = f"{v.dtype} of shape {tuple(v.shape)} for diag {tuple(diag.shape)}"
+        raise ValueError(
+            f"v must be floating-point of shape (*, D) or (*, D, m) for diag (*, D), got {found}"
+        )
     return v.unsqueeze(-1) if vector else v
 
 

@@ -26,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Generator, Tensor
 
-from hosm.checks import check_count, check_generator, check_number, checked
+from hosm.checks import check_choice, check_count, check_generator, check_number, checked
 from hosm.samplers.metropolis import ChainInfo, Kernel
 
 __all__ = ["anneal", "progress_line", "sample_chain"]
@@ -75,8 +75,7 @@ def sample_chain(
     """
     checked("x0", x0, "n", "D")
     check_generator(generator, x0.device)
-    if diverged not in ("raise", "keep"):
-        raise ValueError(f"diverged is {diverged!r}; legal are raise and keep")
+    check_choice("diverged", diverged, ("raise", "keep"))
     counts = {"steps": steps, "burn_in": burn_in, "thin": thin}
     for name, count in (*counts.items(), ("checkpoint_every", checkpoint_every)):
         check_count(name, count, 0 if name == "burn_in" else 1)
@@ -132,7 +131,7 @@ def _check_finite(x: Tensor, transitions: int, kernel: Kernel) -> None:
     if lost:
         raise FloatingPointError(
             f"{lost} of {len(x)} chains diverged within {transitions} transitions; "
-            f"legal: {kernel.remedy}, or diverged='keep'"
+            f"take {kernel.remedy}, or keep them with diverged='keep'"
         )
 
 
@@ -143,7 +142,7 @@ class _Checkpoint:
         self, path: str | Path, x0: Tensor, counts: dict[str, int], generator: Generator | None
     ) -> None:
         if generator is None:
-            raise ValueError("generator is None beside a checkpoint; legal is a generator")
+            raise ValueError("generator must be given for a checkpoint, got None")
         start = hashlib.sha256(x0.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
         shape, dtype = list(x0.shape), str(x0.dtype)
         self.path, self.generator, self.device = Path(path), generator, x0.device
@@ -171,11 +170,13 @@ class _Checkpoint:
                 about, x = file.metadata() or {}, file.get_tensor("x")
                 known, noise = file.get_tensor("draws"), file.get_tensor("generator")
         except (OSError, SafetensorError) as error:
-            raise ValueError(f"checkpoint {self.path} is damaged: {error}") from error
+            raise ValueError(
+                f"checkpoint must be a whole file, got {self.path}, which is damaged: {error}"
+            ) from error
         if about.get("run") != self.about:
             raise ValueError(
-                f"checkpoint {self.path} is of another run: {about.get('run')}; "
-                f"legal is one of {self.about}, or a new file"
+                f"checkpoint must be a new file or one of the run {self.about}, "
+                f"got {self.path} of {about.get('run')}"
             )
         draws[:, : known.shape[1]] = known.to(self.device)
         self.generator.set_state(noise)
@@ -241,7 +242,7 @@ def anneal(
     for sigma in sigmas:
         check_number("sigma", sigma)
     if not sigmas or any(b >= a for a, b in zip(sigmas, sigmas[1:], strict=False)):
-        raise ValueError(f"sigmas are {list(sigmas)}; legal: one or more, each below the last")
+        raise ValueError(f"sigmas must be one or more, each below the last, got {list(sigmas)}")
     x = x0
     for sigma in sigmas:
         x = sample_chain(kernel_at(sigma), x, 1, steps - 1, generator)[:, 0]

@@ -43,7 +43,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hosm.checks import check_number, check_positive, checked
+from hosm.checks import check_choice, check_number, check_positive, checked
 from hosm.samplers.chains import anneal, progress_line, sample_chain
 from hosm.samplers.metropolis import ChainInfo, ChainState, Kernel, compiled, gaussian_kernel
 
@@ -113,7 +113,7 @@ def _step_size(step_size: float | Tensor) -> float | Tensor:
 def _check_chains(step_size: float | Tensor, x: Tensor) -> None:
     """Raise ValueError unless there is one step size, or one for each chain of x, (n, D)."""
     if isinstance(step_size, Tensor) and len(step_size) != len(x):
-        raise ValueError(f"there are {len(step_size)} step sizes; legal: one, or {len(x)} of them")
+        raise ValueError(f"step_size must be one, or {len(x)} of them, got {len(step_size)}")
 
 
 def ozaki(
@@ -148,15 +148,11 @@ def ozaki(
         ValueError: if `step_size` or `floor` is not positive and finite, guard, clock or form is
             unknown, or `log_prob` is given to a `low-rank` step.
     """
-    for name, value, legal in (
-        ("guard", guard, GUARDS),
-        ("clock", clock, tuple(CLOCKS)),
-        ("form", form, FORMS),
-    ):
-        if value not in legal:
-            raise ValueError(f"{name} is {value!r}; legal are {', '.join(legal)}")
-    if form == "low-rank" and log_prob is not None:
-        raise ValueError("form is 'low-rank' beside log_prob; legal there are diagonal and full")
+    check_choice("guard", guard, GUARDS)
+    check_choice("clock", clock, CLOCKS)
+    check_choice("form", form, FORMS)
+    if log_prob is not None and form == "low-rank":
+        raise ValueError("form must be diagonal or full where log_prob is given, got 'low-rank'")
     moves = _moves(CLOCKS[clock] * _step_size(step_size), guard, floor)
     propose = {"diagonal": _diagonal, "low-rank": _low_rank, "full": _full}[form](model, moves)
     remedy = f"a smaller step size, or the guard 'floor' instead of {guard!r}"
@@ -209,7 +205,7 @@ def _low_rank(model: Model, moves: Moves) -> Propose:
     def propose(x: Tensor) -> ChainState:
         s1, s2 = _both(model, x)
         if not hasattr(s2, "function_matvec"):
-            raise ValueError(f"s2 is a {type(s2).__name__}; legal is a DiagonalPlusLowRank")
+            raise ValueError(f"s2 must be a DiagonalPlusLowRank, got a {type(s2).__name__}")
         drift = s2.function_matvec(lambda h: moves(h)[0], s1)
         return ChainState(x, s1, x + drift, lambda z: s2.function_matvec(lambda h: moves(h)[1], z))
 
@@ -235,5 +231,5 @@ def _both(model: Model, x: Tensor) -> tuple[Tensor, Any]:
     """Return s1, shape (n, D), and s2 of a second-order model at x, shape (n, D)."""
     s1, s2 = model(x)
     if s2 is None:
-        raise ValueError("s2 is None; legal is a model of second order")
+        raise ValueError("model must return s2, got None in its place")
     return checked("s1", s1, *x.shape, finite=False), s2

@@ -130,7 +130,7 @@ def _log_density(state: ChainState, y: Tensor) -> Tensor:
     if isinstance(spread, float):
         return (offset / spread).square().sum(-1).mul(-0.5)
     if not isinstance(spread, Tensor):
-        raise ValueError("the density of this proposal is not known; legal: without log_prob")
+        raise ValueError("log_prob must be None for a proposal of unknown density, got a function")
     if spread.ndim == y.ndim:
         return (offset / spread).square().mul(-0.5).sub(spread.log()).sum(-1)
     solved = torch.linalg.solve_ex(spread, offset.unsqueeze(-1))  # which raises no error
@@ -206,7 +206,8 @@ def compiled(kernel: Kernel, length: int = 8) -> Kernel:
     advance = getattr(kernel, "advance", None)
     if advance is None:
         raise ValueError(
-            "kernel has no advance; legal are those of langevin, and of ozaki but for 'low-rank'"
+            "kernel must be one of langevin, or of ozaki in its forms diagonal and full, "
+            "got one without advance"
         )
 
     def walk(state: ChainState, noises: Sequence[Noise]) -> tuple[ChainState, list[ChainInfo]]:
@@ -224,7 +225,7 @@ def compiled(kernel: Kernel, length: int = 8) -> Kernel:
             return fast(state, noises)
         except torch._dynamo.exc.TorchDynamoException as error:
             reason = " ".join(str(error).split())[:200]
-            raise ValueError(f"kernel is not to be compiled ({reason}); legal as it is") from error
+            raise ValueError(f"kernel must be fit for torch.compile, got {reason}") from error
 
     return kernel._replace(walk=named, length=length)
 

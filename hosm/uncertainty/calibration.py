@@ -163,10 +163,10 @@ def reliability(predicted_variance: Tensor, squared_error: Tensor, bins: int = 1
             range.
     """
     given = {"predicted_variance": predicted_variance, "squared_error": squared_error}
-    check_one_shape("for both", **given)
+    check_one_shape("(n, *)", **given)
     for name, values in given.items():
         if checked(name, values, ...).min() < 0:
-            raise ValueError(f"{name} falls to {values.min():g}; legal values are 0 and above")
+            raise ValueError(f"{name} must be at least 0, got {values.min():g}")
     check_count("bins", bins, 1, predicted_variance.numel() // 2)
     points = len(squared_error) if squared_error.ndim else 1
     owner = torch.arange(points, device=squared_error.device)

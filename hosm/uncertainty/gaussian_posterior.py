@@ -123,8 +123,8 @@ class Posterior:
 
     def _offset(self, x: Tensor) -> Tensor:
         if x.shape[-2:] != self.mean.shape:
-            shapes = f"x has shape {tuple(x.shape)} and the mean {tuple(self.mean.shape)}"
-            raise ValueError(f"{shapes}; legal is (n, D) or (*, n, D) for a mean (n, D)")
+            found = f"{tuple(x.shape)} for a mean of shape {tuple(self.mean.shape)}"
+            raise ValueError(f"x must have shape (n, D) or (*, n, D), got {found}")
         return checked("x", x, ...) - self.mean
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
@@ -195,7 +195,7 @@ def posterior(model: Model, x_noisy: Tensor, sigma: float | Tensor) -> Posterior
     s1, s2 = model(checked("x_noisy", x_noisy, "n", "D"))
     checked("s1", s1, *x_noisy.shape)
     if s2 is None:
-        raise ValueError("s2 is None; legal is a model of second order")
+        raise ValueError("model must return s2, got None in its place")
     if isinstance(s2, Tensor):
         check_symmetric("s2", checked("s2", s2, *x_noisy.shape, x_noisy.shape[1]))
     else:

@@ -123,11 +123,11 @@ def test_bad_denoisers_and_points_are_named():
     with pytest.raises(ValueError, match="sigma must be a finite number above 0, got 0"):
         frozen_model(mean, (3,), 0, 1.0)
     model = frozen_model(lambda x, sigma: x[:, :2], (3,), SIGMA, 1.0)
-    with pytest.raises(ValueError, match=r"denoiser returns has shape \(500, 2\)"):
+    with pytest.raises(ValueError, match=r"denoiser returns must have shape .*got \(500, 2\)"):
         model.score(NOISY)
     with pytest.raises(ValueError, match="standard deviation of x is 0"):
         learn_covariance(mean, torch.ones(9, 3), HELD, SIGMA, rank=1)
-    with pytest.raises(ValueError, match=r"held has shape \(400, 2\); legal is \(m, 3\)"):
+    with pytest.raises(ValueError, match=r"held must have shape \(m, 3\).*got \(400, 2\)"):
         learn_covariance(mean, TRAIN, HELD[:, :2], SIGMA, rank=1)
     with pytest.raises(ValueError, match="must have psd=True for the target `likelihood`"):
         learn_covariance(mean, TRAIN, HELD, SIGMA, rank=1, target="likelihood", psd=False)

@@ -283,7 +283,7 @@ BAD = {
     "sigma of 0": ({"sigma": 0.0}, X, "got 0.0"),
     "sigma of a word": ({"sigma": "best"}, X, "sigma must be above 0, or 'auto', got 'best'"),
     "no sigma": ({"sigma": []}, X, "sigma must hold at least one number, got none"),
-    "rank above D": ({"rank": 4}, X, "rank is 4; legal values are 0 to 3"),
+    "rank above D": ({"rank": 4}, X, "rank must be a whole number from 0 to 3, got 4"),
     "target": (
         {"target": "likelihood"},
         X,
@@ -309,7 +309,7 @@ def test_bad_input_is_named_before_any_training(name):
 def test_questions_that_make_no_sense_are_refused(quick):
     with pytest.raises(NotFittedError, match="not fitted"):
         hosm.ScoreEstimator().hessian_diag(X)
-    with pytest.raises(ValueError, match="j is 3; legal values are 0 to 2"):
+    with pytest.raises(ValueError, match="j must be a whole number from 0 to 2, got 3"):
         quick.hessian_column(X, 3)
     with pytest.raises(ValueError, match="X has 2 features, but ScoreEstimator is expecting 3"):
         quick.score(X[:, :2])

@@ -538,7 +538,7 @@ def test_a_score_that_would_broadcast_is_named(target):
     def model(points):
         return points[:, :1], DiagonalPlusLowRank.from_diagonal(torch.zeros_like(points))
 
-    with pytest.raises(ValueError, match="legal is one shape"):
+    with pytest.raises(ValueError, match="must have one shape"):
         second_order(model, x, 0.3, target)
     with pytest.raises(ValueError, match="int64"):
         dsm(lambda p: p, x, 0.3, z=torch.zeros(6, 4, dtype=torch.int64))
@@ -573,7 +573,7 @@ def test_targets_detach_s1_where_they_say_so():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": torch.zeros(0, 4, dtype=DOUBLE)}, r"x has shape \(0, 4\); legal is \(n, D\)"),
+        ({"x": torch.zeros(0, 4, dtype=DOUBLE)}, r"x must have shape \(n, D\).*got \(0, 4\)"),
         ({"x": torch.zeros(6, 4, dtype=torch.int64)}, "int64"),
         ({"x": torch.zeros(6, dtype=DOUBLE)}, r"\(6,\)"),
         ({"z": torch.zeros(5, 4, dtype=DOUBLE)}, r"x \(6, 4\) and z \(5, 4\)"),

@@ -96,14 +96,14 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 11}, "of another run"),
-        ({"burn_in": 1}, "of another run"),
-        ({"thin": 2}, "of another run"),
-        ({"x0": torch.ones(3, 2)}, "of another run"),
-        ({"x0": torch.zeros(3, 2).double()}, "of another run"),
-        ({"generator": None}, "generator is None"),
-        ({"checkpoint_every": 0}, "checkpoint_every is 0"),
-        ({"diverged": "drop"}, "diverged is 'drop'"),
+        ({"steps": 11}, "checkpoint must be a new file or one of the run"),
+        ({"burn_in": 1}, "checkpoint must be a new file or one of the run"),
+        ({"thin": 2}, "checkpoint must be a new file or one of the run"),
+        ({"x0": torch.ones(3, 2)}, "checkpoint must be a new file or one of the run"),
+        ({"x0": torch.zeros(3, 2).double()}, "checkpoint must be a new file or one of the run"),
+        ({"generator": None}, "generator must be given"),
+        ({"checkpoint_every": 0}, "checkpoint_every must be .*got 0"),
+        ({"diverged": "drop"}, "diverged must be one of raise, keep, got 'drop'"),
     ],
 )
 def test_the_checkpoint_of_another_run_is_refused(changes, message, tmp_path):
@@ -122,7 +122,7 @@ def test_a_damaged_checkpoint_is_refused(damage, tmp_path):
     options = {"generator": generator(), "checkpoint": file}
     sample_chain(langevin(torch.neg, 0.3), torch.zeros(3, 2), 10, **options)
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(ValueError, match=r"checkpoint .*file is damaged"):
+    with pytest.raises(ValueError, match=r"checkpoint must be .*file, which is damaged"):
         sample_chain(langevin(torch.neg, 0.3), torch.zeros(3, 2), 10, **options)
 
 
@@ -230,11 +230,14 @@ def test_progress_lines_tell_what_is_left():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: progress_line(0), "total is 0"),
-        (lambda: progress_line(5, -1.0), "every holds -1"),
+        (lambda: progress_line(0), "total must be .*got 0"),
+        (lambda: progress_line(5, -1.0), "every must be .*got -1"),
         (lambda: anneal(lambda s: None, [], torch.zeros(1, 1), 5), "sigmas are \\[\\]"),
         (lambda: anneal(lambda s: None, [1.0, 1.0], torch.zeros(1, 1), 5), "each below the last"),
-        (lambda: anneal(lambda s: None, [1.0, -1.0], torch.zeros(1, 1), 5), "sigma holds -1.0"),
+        (
+            lambda: anneal(lambda s: None, [1.0, -1.0], torch.zeros(1, 1), 5),
+            "sigma must be .*got -1.0",
+        ),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -473,16 +473,22 @@ def test_a_proposal_that_is_not_finite_is_rejected():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: langevin(torch.neg, 0.0), "step_size holds 0.0"),
-        (lambda: langevin(torch.neg, float("nan")), "step_size holds nan"),
-        (lambda: ozaki(DIAGONAL.dense_model, -1.0), "step_size holds -1.0"),
-        (lambda: ozaki(DIAGONAL.dense_model, 1.0, "clip"), "guard is 'clip'.*none, floor"),
-        (lambda: ozaki(DIAGONAL.dense_model, 1.0, clock="x"), "clock is 'x'.*paper, langevin"),
-        (lambda: ozaki(DIAGONAL.dense_model, 1.0, floor=0.0), "floor holds 0.0"),
-        (lambda: sample_chain(langevin(torch.neg, 1.0), torch.ones(3), 2), r"\(3,\).*\(n, D\)"),
-        (lambda: sample_chain(langevin(torch.neg, 1.0), START, 0), "steps is 0"),
-        (lambda: sample_chain(langevin(torch.neg, 1.0), START, 1, -1), "burn_in is -1"),
-        (lambda: sample_chain(langevin(torch.neg, 1.0), START, 1, thin=0), "thin is 0"),
+        (lambda: langevin(torch.neg, 0.0), "step_size must be .*got 0.0"),
+        (lambda: langevin(torch.neg, float("nan")), "step_size must be .*got nan"),
+        (lambda: ozaki(DIAGONAL.dense_model, -1.0), "step_size must be .*got -1.0"),
+        (
+            lambda: ozaki(DIAGONAL.dense_model, 1.0, "clip"),
+            "guard must be one of none, floor, .*got 'clip'",
+        ),
+        (
+            lambda: ozaki(DIAGONAL.dense_model, 1.0, clock="x"),
+            "clock must be one of paper, langevin, got 'x'",
+        ),
+        (lambda: ozaki(DIAGONAL.dense_model, 1.0, floor=0.0), "floor must be .*got 0.0"),
+        (lambda: sample_chain(langevin(torch.neg, 1.0), torch.ones(3), 2), r"\(n, D\).*\(3,\)"),
+        (lambda: sample_chain(langevin(torch.neg, 1.0), START, 0), "steps must be .*got 0"),
+        (lambda: sample_chain(langevin(torch.neg, 1.0), START, 1, -1), "burn_in must be .*got -1"),
+        (lambda: sample_chain(langevin(torch.neg, 1.0), START, 1, thin=0), "thin must be .*got 0"),
     ],
 )
 def test_bad_input_is_named(build, message):

@@ -132,7 +132,7 @@ def test_levels_that_are_no_probabilities_are_named(level):
         lambda: calibration.coverage(law, x, [0.5, level]),
         lambda: calibration.interval_coverage(law, x, [level]),
     ):
-        with pytest.raises(ValueError, match="level is .*; legal values lie between 0 and 1"):
+        with pytest.raises(ValueError, match="level must be between 0 and 1, got"):
             call()
 
 
@@ -142,7 +142,7 @@ def test_other_bad_input_is_named():
         with pytest.raises(ValueError, match=r"\(5, 2\)"):
             function(law, x[:, :2])
     for scale in (0.0, -1.0, math.inf):
-        with pytest.raises(ValueError, match="scale (is|holds)"):
+        with pytest.raises(ValueError, match="scale must be"):
             law.scaled(scale)
     with pytest.raises(ValueError, match="nan"):
         calibration.coverage(law, x * math.nan, [0.5])

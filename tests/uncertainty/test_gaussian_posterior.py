@@ -357,16 +357,18 @@ def test_reliability_by_hand():
 
 def test_bad_input_is_named(law, x_noisy):
     result = posterior(exact_model(law, 0.5, lowest), x_noisy, 0.5)
-    with pytest.raises(ValueError, match="n is 0"):
+    with pytest.raises(ValueError, match="n must be a whole number of 1 or more, got 0"):
         result.sample(0)
-    with pytest.raises(ValueError, match=f"k is 9; legal values are 1 to {D}"):
+    with pytest.raises(ValueError, match=f"k must be a whole number from 1 to {D}, got 9"):
         leading_directions(result.covariance, 9)
     with pytest.raises(ValueError, match=r"\(5, 4\).*\(6, 4\)"):
         direction_z_scores(result, x_noisy[:5], 2)
     with pytest.raises(ValueError, match=r"\(5, 4\).*\(6, 4\)"):
         reliability(x_noisy[:5], x_noisy)
     for bins in (0, 13):
-        with pytest.raises(ValueError, match=f"bins is {bins}; legal values are 1 to 12"):
+        with pytest.raises(
+            ValueError, match=f"bins must be a whole number from 1 to 12, got {bins}"
+        ):
             reliability(x_noisy.square(), x_noisy.square(), bins)
     with pytest.raises(ValueError, match="sigma"):
         posterior(exact_model(law, 0.5, lowest), x_noisy, -0.5)
