@@ -130,7 +130,7 @@ class DiagonalPlusCP:
             shapes = f"{tuple(v.shape)} for diag {tuple(self.diag.shape)}"
             raise ValueError(f"v must have shape (*, D), got {shapes}")
         if self.order == 1:
-            raise ValueError("order is 1; contract_once needs 2 or more, see contract")
+            raise ValueError("order must be 2 or more for contract_once, got 1")
         weights = self.weights * (v.unsqueeze(-2) @ self.factor).squeeze(-2)
         return DiagonalPlusCP(self.diag * v, self.factor, weights, self.order - 1)
 

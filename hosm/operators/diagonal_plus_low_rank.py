@@ -230,7 +230,7 @@ class DiagonalPlusLowRank:
     def _whitened(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return r, l, P with A = diag(r) (I + P diag(l) P^T) diag(r), for d > 0."""
         if not (self.diag > 0).all():
-            raise ValueError(f"diag falls to {self.diag.min():g}; a square root needs d > 0")
+            raise ValueError(f"diag must be above 0 for a square root, got {self.diag.min():g}")
         root = self.diag.sqrt()
         unit = DiagonalPlusLowRank(self.diag, self.factor / root.unsqueeze(-1), self.signs)
         return root.unsqueeze(-1), *unit._spectrum()

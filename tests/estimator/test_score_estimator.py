@@ -289,10 +289,10 @@ BAD = {
         X,
         "target must be one of jacobian, residual, moment, got 'likelihood'",
     ),
-    "fraction": ({"validation_fraction": 1.0}, X, "validation_fraction is 1.0"),
-    "steps": ({"max_steps": 0}, X, "max_steps is 0"),
+    "fraction": ({"validation_fraction": 1.0}, X, "validation_fraction must be between 0 and 1, got 1.0"),
+    "steps": ({"max_steps": 0}, X, "max_steps must be a whole number of 1 or more, got 0"),
     "rate": ({"learning_rate": -1.0}, X, "learning_rate must lie above 0"),
-    "seed": ({"random_state": -1}, X, "random_state is -1"),
+    "seed": ({"random_state": -1}, X, "random_state must be a whole number from 0"),
     "denoiser": ({"denoiser": abs}, X, "standardise must be False with a denoiser, got True"),
 }
 
@@ -315,7 +315,7 @@ def test_questions_that_make_no_sense_are_refused(quick):
         quick.score(X[:, :2])
     with pytest.raises(ValueError, match="law must be one of noisy, clean, got 'exact'"):
         quick.sample(3, law="exact")
-    with pytest.raises(ValueError, match="n_samples is 0"):
+    with pytest.raises(ValueError, match="n_samples must be a whole number of 1 or more, got 0"):
         quick.sample(0)
 
 

@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_refused():
         places(PAGE, (12, 2), 1)
     with pytest.raises(ValueError, match=r"patches of \(2, 2\) do not fit a picture of \(11, 13,"):
         drawn([COLOURS], (2, 2), 1, RNG)
-    with pytest.raises(ValueError, match="stride is 3; legal values are 1 to 2"):
+    with pytest.raises(ValueError, match="stride must be a whole number from 1 to 2, got 3"):
         places(PAGE, (2, 4), 3)
-    with pytest.raises(ValueError, match="count is 0"):
+    with pytest.raises(ValueError, match="count must be a whole number of 1 or more, got 0"):
         drawn([PAGE], (2, 2), 0, RNG)

@@ -202,9 +202,9 @@ def test_illegal_parts_are_named(parts, order, message):
 def test_illegal_arguments_are_named():
     A, B = random_tensor((2,), 3, 1, 3), random_tensor((2,), 3, 1, 4)
     for v in (torch.zeros(2, 4), torch.zeros(3), torch.zeros(2, 4, 3), torch.zeros(2, 3, 1, 1)):
-        with pytest.raises(ValueError, match=r"got \(2, 4\) for diag \(2, 3\)"):
+        with pytest.raises(ValueError, match=r"for diag \(2, 3\)"):
             A.contract(v)
-    with pytest.raises(ValueError, match=r"\(2, 4\) beside diag \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"\(2, 4\) for diag \(2, 3\)"):
         A.contract_once(torch.zeros(2, 4))
     with pytest.raises(ValueError, match="order must be .*got 1"):
         random_tensor((), 3, 1, 1).contract_once(torch.zeros(3))

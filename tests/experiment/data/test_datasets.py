@@ -87,9 +87,7 @@ def test_card_describes_the_training_split(two_modes):
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("size", [0, -5])
 def test_sizes_below_one_are_refused(split, size):
-    with pytest.raises(
-        ValueError, match=rf"{split}_points must be a whole number of 1 or more, got {size}"
-    ):
+    with pytest.raises(ValueError, match=rf"{split}_points is {size}; legal values are 1 or more"):
         prepare("two-modes", **{**SIZES, f"{split}_points": size}, seed=0)
 
 
