@@ -209,7 +209,7 @@ def test_illegal_arguments_are_named():
     with pytest.raises(ValueError, match="order must be .*got 1"):
         random_tensor((), 3, 1, 1).contract_once(torch.zeros(3))
     for act in (A.inner, A.__add__, A.__sub__):
-        with pytest.raises(ValueError, match="orders 3 and 4 differ"):
+        with pytest.raises(ValueError, match="other must be of order 3, got 4"):
             act(B)
     for act in (lambda: A + 1, lambda: A - "b", lambda: A * "b"):
         with pytest.raises(TypeError):

@@ -384,7 +384,7 @@ def test_bad_input_is_named():
     for k in (0, 5):
         with pytest.raises(ValueError, match=f"k must be .*, got {k}"):
             A.eigenpairs(k)
-    with pytest.raises(ValueError, match="needs d > 0"):
+    with pytest.raises(ValueError, match="diag must be above 0"):
         (-A).square_root_matvec(A.diag)
     with pytest.raises(ValueError, match="no negative eigenvalue"):
         (A - DiagonalPlusLowRank.outer(9 * A.diag)).square_root_matvec(A.diag)
