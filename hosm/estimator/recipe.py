@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from hosm.scores import ScoreModel, outputs_per_coordinate
 from hosm.training import HeadsObjective, Progress, Settings, fit
 
 __all__ = [
+    "DEFAULT_TRAINING",
     "Recipe",
     "Reshaped",
     "first_model",
@@ -35,7 +36,15 @@ __all__ = [
     "with_head",
 ]
 
-VALIDATE_EVERY = 100  # steps
+DEFAULT_TRAINING = Settings(
+    sigma=1.0,
+    target="dsm",
+    weight_decay=0.1,
+    batch_size=256,
+    max_steps=3000,
+    validate_every=100,
+    patience=10,
+)
 HELD_DRAWS, MOST_DRAWS = 2000, 40  # noisy points of a validation, about; of each held-out point
 HEAD_RATE = 2.5  # learning rate of s2 over that of s1
 
@@ -49,40 +58,34 @@ class Recipe:
     """How both networks are trained.
 
     Args:
-        learning_rate: of s1; s2 takes 2.5 times as much.
-        weight_decay: of both (see `hosm.training.settings`).
-        batch_size: points of a step, at most.
-        max_steps: of s1; s2 takes half as many.
-        patience: validations without improvement, each after 100 steps, before a network stops.
-        seed: keys the noise, the order of points and the first weights.
+        training: settings of s1, which say what each is; its sigma and target are replaced. s2
+            takes 2.5 times the learning rate and half of the steps.
         report: called at each validation with the network's name and its progress.
     """
 
-    learning_rate: float = 2e-3
-    weight_decay: float = 0.1
-    batch_size: int = 256
-    max_steps: int = 3000
-    patience: int = 10
-    seed: int = 0
+    training: Settings = DEFAULT_TRAINING
     report: Callable[[str, Progress], None] = _silent
 
     def settings(self, target: str, sigma: float, points: int, share: float = 1.0) -> Settings:
-        """Return the settings of a run over so many points, of a share of the steps.
+        """Return the settings of one network's training.
+
+        Args:
+            target: `dsm` for s1, or the target of s2.
+            sigma: noise scale, above 0.
+            points: number of training points, which a batch does not exceed.
+            share: of the steps of s1.
 
         Raises:
             ValueError: a value out of its range.
         """
-        rate = self.learning_rate * (1.0 if target == "dsm" else HEAD_RATE)
-        return Settings(
+        whole = self.training
+        return replace(
+            whole,
             sigma=sigma,
             target=target,
-            learning_rate=rate,
-            weight_decay=self.weight_decay,
-            batch_size=min(self.batch_size, points),
-            max_steps=max(1, round(share * self.max_steps)),
-            validate_every=VALIDATE_EVERY,
-            patience=self.patience,
-            seed=self.seed,
+            learning_rate=whole.learning_rate * (1.0 if target == "dsm" else HEAD_RATE),
+            batch_size=min(whole.batch_size, points),
+            max_steps=max(1, round(share * whole.max_steps)),
         )
 
 
@@ -202,7 +205,7 @@ def learn_first(
         ValueError: a value of the recipe out of its range, or a module of another output.
         FloatingPointError: the loss is not finite.
     """
-    model = first_model(train.shape[1], sigma, backbone, recipe.seed).to(train.device)
+    model = first_model(train.shape[1], sigma, backbone, recipe.training.seed).to(train.device)
     if isinstance(model.trunk, MLP):
         gaussian_start(model.trunk, train, sigma)
     result = fit(
@@ -245,7 +248,7 @@ def learn_second(
         ValueError: a value of the recipe out of its range, or a module of another output.
         FloatingPointError: the loss is not finite.
     """
-    model = with_head(first, head, rank, recipe.seed + 1).to(train.device)
+    model = with_head(first, head, rank, recipe.training.seed + 1).to(train.device)
     models = nn.ModuleDict({"s2": model})
     result = fit(
         models,

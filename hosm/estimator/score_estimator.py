@@ -38,6 +38,7 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
@@ -59,7 +60,7 @@ from hosm.estimator.arrays import (
 )
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
-from hosm.estimator.recipe import Recipe, learn_first, learn_second
+from hosm.estimator.recipe import DEFAULT_TRAINING, Recipe, learn_first, learn_second
 from hosm.noise import check_sigma
 from hosm.objectives import TARGETS
 from hosm.operators import DiagonalPlusLowRank
@@ -148,10 +149,10 @@ class ScoreEstimator:
         denoiser: Denoiser | None = None,
         target: str = "jacobian",
         standardise: bool = True,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 0.1,
-        batch_size: int = 256,
-        max_steps: int = 3000,
+        learning_rate: float = DEFAULT_TRAINING.learning_rate,
+        weight_decay: float = DEFAULT_TRAINING.weight_decay,
+        batch_size: int = DEFAULT_TRAINING.batch_size,
+        max_steps: int = DEFAULT_TRAINING.max_steps,
         patience: int = 10,
         validation_fraction: float = 0.1,
         device: str = "cpu",
@@ -266,15 +267,16 @@ class ScoreEstimator:
                 facts = {"network": network, "sigma": sigma, "step": progress.step}
                 self.callback({**facts, **_first_order(progress.metrics)})
 
-        return Recipe(
+        training = replace(
+            DEFAULT_TRAINING,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             batch_size=self.batch_size,
             max_steps=self.max_steps,
             patience=self.patience,
             seed=seed,
-            report=report,
         )
+        return Recipe(training=training, report=report)
 
     def _check(self, size: int, dimension: int) -> None:
         """Raise ValueError for a parameter out of its range, before minutes of work."""

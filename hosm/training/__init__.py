@@ -24,7 +24,7 @@ from hosm.training.loop import (
     fit,
 )
 from hosm.training.modules import HeadsObjective, JointObjective, head_term
-from hosm.training.settings import WIDEST, Settings
+from hosm.training.settings import Settings
 
 __all__ = [
     "Batch",
@@ -36,7 +36,6 @@ __all__ = [
     "Settings",
     "Shard",
     "TrainingResult",
-    "WIDEST",
     "batches",
     "fit",
     "head_term",

@@ -1,13 +1,18 @@
-"""Settings of a training run; `hosm.training.loop` carries them out."""
+"""Settings of a training run; `hosm.training.loop` carries them out.
+
+`Settings` is the one place where a setting of training has its name, default, range and
+explanation. The estimator's `Recipe` holds one. The experiment's `ModelParams`, which must not
+import torch, repeats the names and ranges, and tests compare the two.
+"""
 
 from dataclasses import dataclass
 
 from hosm.noise import check_scales
 from hosm.objectives import TARGETS, VarianceReduction
 
-__all__ = ["WIDEST", "Settings"]
+__all__ = ["LARGEST_AVERAGE_WIDTH", "Settings"]
 
-WIDEST = 0.28  # the average of all steps alike has width 1 / sqrt(12) = .289
+LARGEST_AVERAGE_WIDTH = 0.28  # the average of all steps alike has width 1 / sqrt(12) = .289
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,20 +25,23 @@ class Settings:
         target: one of `hosm.objectives.TARGETS`; `dsm` trains s1 alone.
         diagonal: fit the diagonal of s2 alone.
         variance_reduction: None, `control` or `antithetic`.
-        gamma: weight of DSM beside the second-order term.
+        gamma: weight of DSM beside the second-order term, at least 0.
         orthogonal_noise: make the noise of each global batch orthogonal.
-        second_order_share: share of each batch that the second-order term is evaluated on.
-        learning_rate: of Adam in its first step; it decays linearly to zero.
-        weight_decay: share of each weight that a step of rate one takes off (Loshchilov and
-            Hutter, "Decoupled Weight Decay Regularization", ICLR 2019); linear skips are spared,
-            for they are not what overfits. For few data; 0 for none.
-        batch_size: size of the global batch, over all workers.
-        max_steps: optimiser steps.
+        second_order_share: share of each batch that the second-order term is evaluated on, above
+            0 and at most 1.
+        learning_rate: of Adam in its first step, above 0; it decays linearly to zero.
+        weight_decay: share of each weight that a step of rate one takes off, at least 0, as few
+            data need it (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR
+            2019). Linear skips are spared, because they do not overfit.
+        batch_size: size of the global batch, over all workers, at least 1.
+        max_steps: optimiser steps, at least 1.
         average_width: width of the window that weights are averaged over, as the standard
-            deviation of a step's weight over the number of steps so far; 0 for no average.
-        clip_norm: bound on the gradient's norm; None for no bound.
-        validate_every: steps between validations.
-        patience: validations without improvement before the run stops; None for no early stop.
+            deviation of a step's weight over the number of steps so far, at most .28; 0 for no
+            average.
+        clip_norm: bound on the gradient's norm, above 0; None for no bound.
+        validate_every: steps between validations, at least 1.
+        patience: validations without improvement before the run stops, at least 1; None for no
+            early stop.
         seed: keys the order of the samples and their noise.
 
     Raises:
@@ -65,17 +73,22 @@ class Settings:
             raise ValueError(
                 f"second_order_share must lie in (0, 1], got {self.second_order_share}"
             )
-        if not (self.learning_rate > 0 and 0 <= self.gamma < float("inf")):
-            raise ValueError(
-                f"learning_rate must lie above 0 and gamma be finite and at least 0, got "
-                f"{self.learning_rate} and {self.gamma}"
-            )
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
+        if not 0 <= self.gamma < float("inf"):
+            raise ValueError(f"gamma must be finite and at least 0, got {self.gamma}")
         if not 0 <= self.weight_decay < float("inf"):
             raise ValueError(
                 f"weight_decay must be finite and at least 0, got {self.weight_decay}"
             )
-        if not 0 <= self.average_width <= WIDEST:
-            raise ValueError(f"average_width must lie in [0, {WIDEST}], got {self.average_width}")
+        if not 0 <= self.average_width <= LARGEST_AVERAGE_WIDTH:
+            raise ValueError(
+                f"average_width must lie in [0, {LARGEST_AVERAGE_WIDTH}], got {self.average_width}"
+            )
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm must be above 0 or None, got {self.clip_norm}")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"patience must be at least 1 or None, got {self.patience}")
         for name in ("batch_size", "max_steps", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

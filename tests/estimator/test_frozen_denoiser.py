@@ -1,6 +1,7 @@
 """Denoisers of one's own: their scores, and the posterior covariance that is learned on them."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ TRAIN = LAW.sample(4000, torch.Generator().manual_seed(0))
 HELD = LAW.sample(400, torch.Generator().manual_seed(1))
 NOISY = SMOOTH.sample(500, torch.Generator().manual_seed(2))
 TRUTH = SIGMA**4 * SMOOTH.hessian(NOISY) + SIGMA**2 * torch.eye(3)
-QUICK = Recipe(max_steps=4)
+QUICK = Recipe(training=replace(Recipe().training, max_steps=4))
 
 
 def mean(x_noisy, sigma):
@@ -67,7 +68,8 @@ def of_constant(estimate, truth):
     ],
 )
 def test_covariance_is_that_of_the_posterior(target, denoiser, psd, bound):
-    recipe = Recipe(max_steps=1000, batch_size=128, learning_rate=4e-3)
+    longer = replace(Recipe().training, max_steps=1000, batch_size=128, learning_rate=4e-3)
+    recipe = Recipe(training=longer)
     options = {"rank": 3, "target": target, "psd": psd, "recipe": recipe}
     model = learn_covariance(denoiser, TRAIN, HELD, SIGMA, **options)
     law = posterior(model, NOISY, SIGMA)
@@ -76,7 +78,8 @@ def test_covariance_is_that_of_the_posterior(target, denoiser, psd, bound):
 
 
 def test_variances_alone_are_learned_at_rank_0():
-    recipe = Recipe(max_steps=1000, batch_size=128, learning_rate=4e-3)
+    longer = replace(Recipe().training, max_steps=1000, batch_size=128, learning_rate=4e-3)
+    recipe = Recipe(training=longer)
     model = learn_covariance(mean, TRAIN, HELD, SIGMA, rank=0, recipe=recipe)
     truth = TRUTH.diagonal(dim1=1, dim2=2)
     assert of_constant(posterior(model, NOISY, SIGMA).variance, truth) < 0.06

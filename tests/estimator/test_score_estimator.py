@@ -295,7 +295,7 @@ BAD = {
         "validation_fraction must be between 0 and 1, got 1.0",
     ),
     "steps": ({"max_steps": 0}, X, "max_steps must be a whole number of 1 or more, got 0"),
-    "rate": ({"learning_rate": -1.0}, X, "learning_rate must lie above 0"),
+    "rate": ({"learning_rate": -1.0}, X, "learning_rate must be above 0"),
     "seed": ({"random_state": -1}, X, "random_state must be a whole number from 0"),
     "denoiser": ({"denoiser": abs}, X, "standardise must be False with a denoiser, got True"),
 }

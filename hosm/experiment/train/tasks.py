@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -23,6 +23,8 @@ from hosm.training import (
 )
 
 __all__ = ["TrainingTask", "train_here", "training_settings"]
+
+DERIVED = "diagonal"  # the one setting of training that follows from the model's rank
 
 
 @dataclass(frozen=True)
@@ -55,33 +57,25 @@ class TrainingTask:
 
     def build(self) -> nn.Module:
         """Return the untrained model: a score model, or heads by their ranks."""
-        options = (self.spec, self.shape, self.data_std)
         if self.first is None:
-            return build_model(*options)
-        return build_heads(*options, self.ranks, self.first)
+            return build_model(self.spec, self.shape, self.data_std)
+        return build_heads(self.spec, self.shape, self.data_std, self.ranks, self.first)
 
 
 def training_settings(spec: ModelParams) -> Settings:
-    """Return the settings of the training loop; only the finite regime stops early."""
-    reduction = None if spec.variance_reduction == "none" else spec.variance_reduction
-    return Settings(
-        sigma=spec.sigma,
-        target="dsm" if spec.first_order else spec.target,
-        diagonal=spec.rank == 0,
-        variance_reduction=None if spec.target == "dsm" else reduction,
-        gamma=spec.gamma,
-        orthogonal_noise=spec.orthogonal_noise,
-        second_order_share=spec.second_order_share,
-        learning_rate=spec.learning_rate,
-        weight_decay=spec.weight_decay,
-        batch_size=spec.batch_size,
-        max_steps=spec.max_steps,
-        average_width=spec.average_width,
-        clip_norm=spec.clip_norm or None,
-        validate_every=spec.validate_every,
-        patience=(spec.patience or None) if spec.regime == "finite" else None,
-        seed=spec.seed,
-    )
+    """Return the settings of the training loop: those of the same name, and five converted ones.
+
+    Only the finite regime stops early; `dsm` has no variance reduction, which `dsm-vr` has.
+    """
+    own = {
+        each.name: getattr(spec, each.name) for each in fields(Settings) if each.name != DERIVED
+    }
+    unreduced = spec.variance_reduction == "none" or spec.target == "dsm"
+    own["target"] = "dsm" if spec.first_order else spec.target
+    own["variance_reduction"] = None if unreduced else spec.variance_reduction
+    own["clip_norm"] = spec.clip_norm or None
+    own["patience"] = (spec.patience or None) if spec.regime == "finite" else None
+    return Settings(**own, diagonal=spec.rank == 0)
 
 
 def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
