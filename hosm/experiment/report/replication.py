@@ -1,9 +1,9 @@
-"""The replication: each claim of the paper, where it holds, where it does not, and by what.
+"""The replication: each claim of the paper, where it holds, where it does not, and by which numbers.
 
-The claims are those of Meng, Song, Li and Ermon (NeurIPS 2021), in its order and in our words.
-What decides is measured (see `claims`): a claim that holds wherever it was judged `holds`, one
-that holds at some places `holds only` there. Statements of ours that a reader must know beside
-it, such as a bias that the paper does not bound, stand below with verdicts of their own.
+The claims are those of Meng, Song, Li and Ermon (NeurIPS 2021), in its order and in our words; they
+lie in `paper.yaml` with the names of the judged claims that decide them. A claim of the paper holds if
+all of these hold, and holds only in part if some of them do. Claims of ours that a reader should know,
+such as a bias that the paper does not limit, stand beside it with verdicts of their own.
 """
 
 from collections.abc import Sequence
@@ -45,13 +45,13 @@ def _verdict(holds: list[Claim], fails: list[Claim], undecided: list[Claim]) -> 
 
 
 def _tally(beside: list[Claim]) -> list[tuple[str, str]]:
-    """Return each statement with where it holds: a verdict, or at how many of its places."""
-    told = []
+    """Return each statement with its verdict, or with how many of its places it holds at."""
+    found = []
     for statement in dict.fromkeys(claim.statement for claim in beside):
         verdicts = [claim.verdict for claim in beside if claim.statement == statement]
         count = f"holds at {verdicts.count('holds')} of {len(verdicts)} places"
-        told.append((statement, verdicts[0] if len(set(verdicts)) == 1 else count))
-    return told
+        found.append((statement, verdicts[0] if len(set(verdicts)) == 1 else count))
+    return found
 
 
 def replication(judged: Sequence[Claim]) -> list[Replicated]:
