@@ -1,9 +1,9 @@
-"""The replication: each claim of the paper, where it holds, where it does not, and by which numbers.
+"""The replication: each claim of the paper, where it holds, where it does not, and the numbers.
 
-The claims are those of Meng, Song, Li and Ermon (NeurIPS 2021), in its order and in our words; they
-lie in `paper.yaml` with the names of the judged claims that decide them. A claim of the paper holds if
-all of these hold, and holds only in part if some of them do. Claims of ours that a reader should know,
-such as a bias that the paper does not limit, stand beside it with verdicts of their own.
+The claims are those of Meng, Song, Li and Ermon (NeurIPS 2021), in its order and in our words;
+they lie in `paper.yaml` with the names of the judged claims that decide them. A claim of the paper
+holds if all of these hold, and holds only in part if some of them do. Claims of ours that a reader
+should know, such as a bias that the paper does not limit, stand beside it with their own verdicts.
 """
 
 from collections.abc import Sequence
