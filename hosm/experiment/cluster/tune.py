@@ -1,102 +1,141 @@
-"""Ray Tune over the grid of Table 1; the only importer of ray.tune.
+"""A grid of trials on Ray Tune; the only importer of ray.tune.
 
-A trial is one cell of the grid (see `accuracy.study.trial`). With one worker it trains in place;
-with more it launches Ray Train, and holds no CPU itself. The sweep's name is the hash of settings
-and data, under which each trial keeps its states: a stage started again runs through the whole
-grid, where finished trials hand over their tables at once and others go on where they were.
+A trial is what one cell of the grid says: some fits, one after another, that end in tables. With
+one worker its fits train in place; with more they launch Ray Train, and the trial itself holds no
+CPU. Each trial keeps its states under the name of the grid's run, so that a run of that name which
+is started again goes through the whole grid: finished trials give their tables at once, and others
+continue where they were.
 
-A fit that diverges costs its own rows only; a trial that crashes fails the sweep once all others
-have ended.
+A trial that crashes fails the run once all others have ended.
 """
 
 import json
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-import pandas as pd
 import ray
 import torch
 from ray import tune
 
-from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, Train, run_trial, task_of
 from hosm.experiment.cluster.saved_states import States, every
 from hosm.experiment.cluster.train import key_of, last_line, train_on_cluster
 from hosm.experiment.run.process import StageError, keep_freed_memory
-from hosm.experiment.settings import CELL
-from hosm.experiment.train.tasks import train_here
+from hosm.experiment.settings import ClusterParams, SweepParams
+from hosm.experiment.train.tasks import Train, train_here
 
-__all__ = ["SweepInputs", "run_sweep"]
+__all__ = ["Cell", "Grid", "Tables", "run_grid"]
 
-MEASURED = (
-    "s2_error",
-    "autodiff_error",
-    "hutchinson_error",
-    "s1_error",
-    "validation_dsm",
-    "validation_second",
-    "steps",
-    "best_step",
-    "seconds",
-)
+Cell = dict[str, Any]
+Tables = dict[str, list[dict[str, Any]]]
 HEAD = "node:__internal_head__"
 FINISHED = "finished"  # comes after the names of all other states
 
 
-def _trainer(inputs: SweepInputs) -> Train:
+class Trial(Protocol):
+    """What carries a trial out."""
+
+    def __call__(
+        self,
+        cell: Cell,
+        train: Train,
+        keep: Callable[[dict[str, Any], str], None],
+        state: dict[str, Any] | None,
+    ) -> Tables:
+        """Return the tables of a cell, of JSON's types.
+
+        Args:
+            cell: of the grid.
+            train: trains a task, with what to report to and the state to continue from.
+            keep: takes a state of the trial and a name, which must come after the names of the
+                trial's earlier states in alphabetical order and before FINISHED.
+            state: of an interrupted trial.
+        """
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The trials of a run, and what each of them needs.
+
+    `cells` are those of the trials, the first value of which names the data set; `trial`, which
+    can be pickled, carries one out; `show` says in words what its tables hold. `sweep` holds
+    workers and CPUs of a trial, and how many may run at once; `cluster` holds restarts and what is
+    kept of states, which lie below `storage`, a path or URI.
+    """
+
+    cells: list[Cell]
+    trial: Trial
+    show: Callable[[Tables], str]
+    sweep: SweepParams
+    cluster: ClusterParams
+    storage: str
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What travels to the trials: their part of the grid, and the place of their states."""
+
+    trial: Trial
+    sweep: SweepParams
+    cluster: ClusterParams
+    storage: str
+    place: str
+
+
+def _trainer(carried: _Carried) -> Train:
     """Return what trains a task: the plain loop in place, or Ray Train with several workers."""
-    workers, cpus = inputs.sweep.workers_per_trial, inputs.sweep.cpus_per_worker
+    workers, cpus = carried.sweep.workers_per_trial, carried.sweep.cpus_per_worker
     if workers == 1:
         torch.set_num_threads(cpus)
-        due = every(inputs.cluster.checkpoint_every)
+        due = every(carried.cluster.checkpoint_every)
         return lambda task, report, state: train_here(task, report=report, due=due, state=state)
     changed = {"workers": workers, "cpus_per_worker": cpus}
-    cluster = inputs.cluster.model_copy(update=changed)
-    return lambda task, report, state: train_on_cluster(task, cluster, inputs.storage)
+    cluster = carried.cluster.model_copy(update=changed)
+    return lambda task, report, state: train_on_cluster(task, cluster, carried.storage)
 
 
-def _trial(config: dict[str, Any], inputs: SweepInputs, place: str) -> None:
+def _trial(config: dict[str, Any], carried: _Carried) -> None:
     """Carry out one trial; its tables travel as text, which every logger of Ray can hold."""
     keep_freed_memory()
-    states = States(f"{place}/{key_of(config['cell'])}", inputs.cluster.checkpoints_kept)
+    cell = config["cell"]
     notes: list[str] = []
+    states = States(f"{carried.place}/{key_of(cell)}", carried.cluster.checkpoints_kept)
     state = states.newest(tell=notes.append)
     if state is None or "tables" not in state:
-        rows, curves = run_trial(
-            inputs, config["cell"], _trainer(inputs), lambda now: _keep(states, now), state
-        )
-        state = {"tables": {"rows": json.dumps(rows), "curves": json.dumps(curves)}}
+        tables = carried.trial(cell, _trainer(carried), states.save, state)
+        state = {"tables": {name: json.dumps(rows) for name, rows in tables.items()}}
         states.save(state, FINISHED)
-    tune.report({**state["tables"], "notes": "; ".join(notes), "done_training": 1})
+    tune.report({"tables": json.dumps(state["tables"]), "notes": "; ".join(notes)})
 
 
-def _keep(states: States, state: dict[str, Any]) -> None:
-    """Write a trial's state under a name that orders by fits, then by steps."""
-    step = state["running"]["state"]["step"] if state["running"] else 0
-    states.save(state, f"{len(state['done']):03d}-{step:09d}")
+def _tables(metrics: dict[str, Any] | None) -> Tables:
+    """Return the tables that a trial reported; none if it did not."""
+    texts = json.loads((metrics or {}).get("tables", "{}"))
+    return {name: json.loads(text) for name, text in texts.items()}
 
 
-def _concurrency(inputs: SweepInputs) -> int:
+def _concurrency(sweep: SweepParams) -> int:
     """Return how many trials the cluster's CPUs hold at once.
 
     Raises:
         StageError: not even one.
     """
-    each = inputs.sweep.workers_per_trial * inputs.sweep.cpus_per_worker
+    each = sweep.workers_per_trial * sweep.cpus_per_worker
     there = int(ray.cluster_resources().get("CPU", 0))
     if there < each:
         raise StageError(f"a trial needs {each} CPUs; the cluster has {there}")
     fits = there // each
-    return min(fits, inputs.sweep.max_concurrent) if inputs.sweep.max_concurrent else fits
+    return min(fits, sweep.max_concurrent) if sweep.max_concurrent else fits
 
 
 class _Announce(tune.Callback):
     """Tell the driver of each trial that ends.
 
-    Ray pickles callbacks into the state that a restored sweep reads, so this one holds nothing;
+    Ray pickles callbacks into the state that a restored run reads, so this one holds nothing;
     `listener` is the driver's.
     """
 
-    listener: Callable[[dict[str, Any], dict[str, Any], str], None] | None = None
+    listener: Callable[[Cell, dict[str, Any], str], None] | None = None
 
     def _tell(self, trial: Any, status: str) -> None:  # noqa: ANN401
         if _Announce.listener is not None:
@@ -109,109 +148,71 @@ class _Announce(tune.Callback):
         self._tell(trial, "FAILED")
 
 
-def _tuner(inputs: SweepInputs, name: str) -> tune.Tuner:
-    """Return the tuner of a sweep of that name, new or not."""
-    multi = inputs.sweep.workers_per_trial > 1
-    cpus = float(inputs.sweep.cpus_per_worker)
-    resources = {HEAD: 0.001} if multi else {"CPU": cpus}
-    place = f"{inputs.storage}/{name}/states"
-    if States(place, inputs.cluster.checkpoints_kept).begun():
+def _tuner(grid: Grid, name: str) -> tune.Tuner:
+    """Return the tuner of a run of that name, new or not."""
+    multi = grid.sweep.workers_per_trial > 1
+    resources = {HEAD: 0.001} if multi else {"CPU": float(grid.sweep.cpus_per_worker)}
+    place = f"{grid.storage}/{name}/states"
+    if States(place, grid.cluster.checkpoints_kept).begun():
         print(f"continuing the sweep {name}", flush=True)
-    trainable = tune.with_parameters(_trial, inputs=inputs, place=place)
+    carried = _Carried(grid.trial, grid.sweep, grid.cluster, grid.storage, place)
+    trainable = tune.with_parameters(_trial, carried=carried)
     return tune.Tuner(
         tune.with_resources(trainable, resources),
-        param_space={"cell": tune.grid_search(inputs.sweep.grid())},
-        tune_config=tune.TuneConfig(max_concurrent_trials=_concurrency(inputs), reuse_actors=True),
+        param_space={"cell": tune.grid_search(grid.cells)},
+        tune_config=tune.TuneConfig(
+            max_concurrent_trials=_concurrency(grid.sweep), reuse_actors=True
+        ),
         run_config=tune.RunConfig(
             name=name,
-            storage_path=inputs.storage,
+            storage_path=grid.storage,
             verbose=0,
             callbacks=[_Announce()],
-            failure_config=tune.FailureConfig(max_failures=inputs.cluster.max_failures),
+            failure_config=tune.FailureConfig(max_failures=grid.cluster.max_failures),
         ),
     )
 
 
-def _name(cell: dict[str, Any]) -> str:
-    """Return a cell in words."""
-    return " ".join([cell["dataset"], *(f"{key} {cell[key]}" for key in CELL[1:])])
+def _name(cell: Cell) -> str:
+    """Return a cell in words: its data set, and the names and values of the others."""
+    first, *others = cell.items()
+    return " ".join([str(first[1]), *(f"{key} {value}" for key, value in others)])
 
 
-def _shown(rows: list[dict[str, Any]]) -> str:
-    """Return the errors of a trial in words: of autodiff, then of each s2, and the seconds."""
-    words = []
-    for row in rows:
-        name = f"{row['target']} r{row['rank']}"
-        if DIVERGED in row:
-            words.append(f"{name} diverged")
-        elif not words:
-            words.append(f"autodiff {row['autodiff_error']:.3g}")
-        if "s2_error" in row:
-            words.append(f"{name} {row['s2_error']:.4g}")
-    seconds = rows[0].get("seconds") if rows else None
-    return ", ".join(words) + (f" (s1 after {seconds:.0f} s)" if seconds is not None else "")
-
-
-def _frames(rows: list[Any], curves: list[Any]) -> tuple[pd.DataFrame, ...]:
-    """Return the tables of the finished fits, in the order of their cells, and of the others."""
-    whole = [row for row in rows if DIVERGED not in row]
-    lost = [row for row in rows if DIVERGED in row]
-    columns = [*CELL, "steps", "validation_dsm", "validation_second", DIVERGED]
-    frames = (pd.DataFrame(whole), pd.DataFrame(curves), pd.DataFrame(lost, columns=columns))
-    ordered = (frame.sort_values(list(CELL), kind="stable") for frame in frames)
-    return tuple(frame.reset_index(drop=True) for frame in ordered)
-
-
-def run_sweep(
-    inputs: SweepInputs,
-    name: str,
-    tell: Callable[[dict[str, Any], dict[str, Any], str], None],
-) -> tuple[pd.DataFrame, ...]:
-    """Run every trial of the grid; return three tables.
-
-    The first has a row for each estimate, the second the learning curves, the third a row for
-    each estimate whose fit diverged.
+def run_grid(grid: Grid, name: str, tell: Callable[[Cell, Tables, str], None]) -> list[Tables]:
+    """Run every trial of a grid; return their tables in the order of the cells.
 
     Args:
-        inputs: data and settings.
-        name: the sweep's key; an unfinished sweep of that name is continued.
-        tell: called with (cell, metrics, status) once for each estimate of the sweep.
+        grid: the trials.
+        name: of the run, by which an unfinished one is continued.
+        tell: called with (cell, tables, status) once for each trial that ends.
 
     Raises:
-        StageError: a trial crashed, or all diverged; the others have run, and a restart tries
-            those that crashed again.
+        StageError: a trial crashed; the others have run, and a restart tries it again.
     """
-    grid, ended = inputs.sweep.grid(), []
-    for cell in (each for trial in grid for each in inputs.sweep.estimates(trial)):
-        task_of(inputs, cell, {})  # a rank that the data cannot have is named before anything runs
+    ended: list[Cell] = []
 
-    def listen(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
+    def listen(cell: Cell, metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
-        complete = "done_training" in metrics
-        rows = json.loads(metrics["rows"]) if complete else []
-        counted = f"[{len(ended)}/{len(grid)}] {_name(cell)}: {status.lower()}"
-        print(f"{counted}  {_shown(rows)}", flush=True)
-        if complete and metrics["notes"]:
-            print(metrics["notes"], flush=True)
-        estimates = inputs.sweep.estimates(cell)
-        for estimate, row in zip(estimates, rows or [{}] * len(estimates), strict=True):
-            tell(estimate, row, "FAILED" if DIVERGED in row else status)
+        tables = _tables(metrics)
+        counted = f"[{len(ended)}/{len(grid.cells)}] {_name(cell)}: {status.lower()}"
+        print(f"{counted}  {grid.show(tables)}", flush=True)
+        if notes := metrics.get("notes"):
+            print(notes, flush=True)
+        tell(cell, tables, status)
 
     _Announce.listener = listen
     try:
-        results = _tuner(inputs, name).fit()
+        results = _tuner(grid, name).fit()
     finally:
         _Announce.listener = None
-    rows, curves, failed = [], [], []
+    found, failed = [], []
     for result in (results[i] for i in range(len(results))):
-        metrics = result.metrics or {}
-        if result.error is None and "done_training" in metrics:
-            rows += json.loads(metrics["rows"])
-            curves += json.loads(metrics["curves"])
+        tables = _tables(result.metrics)
+        if result.error is None and tables:
+            found.append(tables)
         else:
             failed.append(f"{_name((result.config or {})['cell'])} ({last_line(result.error)})")
-    if failed or len(results) != len(grid):
-        raise StageError(f"{len(failed)} of {len(grid)} trials failed: {'; '.join(failed)}")
-    if all(DIVERGED in row for row in rows):
-        raise StageError(f"every fit of the sweep diverged; the first: {rows[0][DIVERGED]}")
-    return _frames(rows, curves)
+    if failed or len(results) != len(grid.cells):
+        raise StageError(f"{len(failed)} of {len(grid.cells)} trials failed: {'; '.join(failed)}")
+    return found

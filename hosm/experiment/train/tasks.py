@@ -22,7 +22,7 @@ from hosm.training import (
     fit,
 )
 
-__all__ = ["TrainingTask", "train_here", "training_settings"]
+__all__ = ["Train", "TrainingTask", "train_here", "training_settings"]
 
 DERIVED = "diagonal"  # the one setting of training that follows from the model's rank
 
@@ -60,6 +60,10 @@ class TrainingTask:
         if self.first is None:
             return build_model(self.spec, self.shape, self.data_std)
         return build_heads(self.spec, self.shape, self.data_std, self.ranks, self.first)
+
+
+# Trains a task, with what to report to and the state of an interrupted run to continue from.
+Train = Callable[[TrainingTask, Callable[[Progress], None], dict[str, Any] | None], TrainingResult]
 
 
 def training_settings(spec: ModelParams) -> Settings:

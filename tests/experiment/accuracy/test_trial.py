@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from hosm.experiment.accuracy.study.errors import autodiff_error, s2_error
+from hosm.experiment.accuracy.study.sweep import run_sweep
 from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, run_trial, task_of
-from hosm.experiment.cluster.tune import run_sweep
 from hosm.experiment.data import datasets
 from hosm.experiment.settings import ClusterParams, SettingsError, SweepParams
 from hosm.experiment.train.tasks import train_here
@@ -48,7 +48,12 @@ def inputs(**changes):
     sizes = {"train_points": 200, "validation_points": 50, "test_points": 60}
     data = datasets.prepare("gaussian2", seed=0, **sizes)
     arrays = {split: getattr(data, split) for split in ("train", "validation", "test")}
-    cluster = ClusterParams(
+    every = {"gaussian2": {**arrays, "std": data.card["std"]}}
+    return SweepInputs(every, sweep(**changes))
+
+
+def cluster():
+    return ClusterParams(
         workers=1,
         use_gpu=False,
         backend="auto",
@@ -59,8 +64,6 @@ def inputs(**changes):
         checkpoint_every=0,
         checkpoints_kept=2,
     )
-    every = {"gaussian2": {**arrays, "std": data.card["std"]}}
-    return SweepInputs(every, sweep(**changes), cluster, "/nowhere")
 
 
 def train(task, report, state):
@@ -188,4 +191,4 @@ def test_a_rank_that_the_data_cannot_have_is_named_before_anything_runs(joint):
     """Of heads too, which are trained only once their s1 is learned."""
     given = inputs(ranks=(1, 3), joint=joint)
     with pytest.raises(SettingsError, match=r"rank = 3; legal for these data: 0\.\.2"):
-        run_sweep(given, "never", lambda *each: pytest.fail("a trial ran"))
+        run_sweep(given, cluster(), "/nowhere", "never", lambda *_: pytest.fail("a trial ran"))

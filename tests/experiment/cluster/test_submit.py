@@ -18,12 +18,11 @@ import pytest
 import ray
 import yaml
 from mlflow import MlflowClient
-from ray import tune
 from ray._private.runtime_env.packaging import create_package
 from ray._private.worker import get_dashboard_url
 
+from hosm.experiment.accuracy.study.sweep import SweepInputs, run_sweep
 from hosm.experiment.cluster import connection, submit
-from hosm.experiment.cluster import tune as search
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams, load_params
 from hosm.experiment.train.models import load_model
@@ -303,22 +302,19 @@ def sweep_inputs(joined, tmp_path):
         for split in ("train", "validation", "test")
     }
 
-    def make(number, *targets):
-        data = {"gaussian2": {**arrays, "std": 1.0}}
-        chosen = sweep.model_copy(update={"targets": targets})
-        return search.SweepInputs(data, chosen, needs(1), str(tmp_path / f"storage{number}"))
-
-    return make
+    chosen = sweep.model_copy(update={"targets": ()})
+    return SweepInputs({"gaussian2": {**arrays, "std": 1.0}}, chosen)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(REPEATS * 150 + 60)
-def test_sweeps_whose_trials_stop_early_end(sweep_inputs):
+def test_sweeps_whose_trials_stop_early_end(sweep_inputs, tmp_path):
     """Early by patience; HOSM_REPEATS says how often in a row."""
     with connection.connect(needs(1), echo=False):
         for number in range(REPEATS):
             begun = time.monotonic()
-            trials, *_ = search.run_sweep(sweep_inputs(number), f"sweep{number}", lambda *_: None)
+            place = (str(tmp_path / f"storage{number}"), f"sweep{number}")
+            trials, *_ = run_sweep(sweep_inputs, needs(1), *place, lambda *_: None)
             assert len(trials) == 2 and (trials["steps"] < 2000).all()
             assert time.monotonic() - begun < 150
             wait_for(all_free, 30)
@@ -326,29 +322,6 @@ def test_sweeps_whose_trials_stop_early_end(sweep_inputs):
 
 def all_free():
     return ray.available_resources().get("CPU") == ray.cluster_resources()["CPU"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(REPEATS * 150 + 60)
-def test_trials_that_tune_stops_free_their_workers(sweep_inputs):
-    """Stopped by Ray Tune after the first run of a trial, while the second one trains."""
-    with connection.connect(needs(1), echo=False):
-        for number in range(REPEATS):
-            begun, inputs = time.monotonic(), sweep_inputs(number, "jacobian")
-            trial = tune.with_parameters(search._trial, inputs=inputs)
-            cells = tune.grid_search(inputs.sweep.grid())
-            results = tune.Tuner(
-                tune.with_resources(trial, {search.HEAD: 0.001}),
-                param_space={"cell": cells},
-                tune_config=tune.TuneConfig(max_concurrent_trials=1),
-                run_config=tune.RunConfig(
-                    name="stopped", storage_path=inputs.storage, stop={"fits": 1}, verbose=0
-                ),
-            ).fit()
-            assert results.num_errors == 0
-            assert all(result.metrics["fits"] == 1 for result in results)
-            assert time.monotonic() - begun < 150
-            wait_for(all_free, 30)
 
 
 def test_what_is_sent_with_a_job_is_small(project, tmp_path):

@@ -25,28 +25,25 @@ from hosm.experiment.accuracy.study.errors import (
     s1_error,
     s2_error,
 )
-from hosm.experiment.settings import ClusterParams, SweepParams
-from hosm.experiment.train.tasks import TrainingTask
-from hosm.training import Diverged, Progress, TrainingResult
+from hosm.experiment.settings import SweepParams
+from hosm.experiment.train.tasks import Train, TrainingTask
+from hosm.training import Diverged, Progress
 
-__all__ = ["DIVERGED", "SweepInputs", "Train", "run_trial", "task_of"]
+__all__ = ["DIVERGED", "Row", "SweepInputs", "run_trial", "task_of"]
 
 DIVERGED = "diverged"  # the key of a row without errors, which says why
 
 CURVE_POINTS = 250  # test points behind a point of a learning curve
-Train = Callable[[TrainingTask, Callable[[Progress], None], dict[str, Any] | None], TrainingResult]
 Row = dict[str, Any]
 FIRST_ORDER = ("s1_error", "validation_dsm", "autodiff_error")
 
 
 @dataclass(frozen=True)
 class SweepInputs:
-    """What the trials share: arrays by data set, settings, and where checkpoints go."""
+    """What the trials share: arrays by data set, and settings."""
 
     arrays: dict[str, dict[str, Any]]  # data set -> train, validation, test, std
     sweep: SweepParams
-    cluster: ClusterParams
-    storage: str
 
 
 def task_of(inputs: SweepInputs, cell: Row, first: dict[str, Any]) -> TrainingTask:
