@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hosm.experiment.cluster import connection
-from hosm.experiment.cluster.parallel import spread
+from hosm.experiment.cluster.parallel import map_on_cluster
 from hosm.experiment.mixing.study import convergence, iteration_cost
 from hosm.experiment.mixing.study import samplers as methods
 from hosm.experiment.mixing.study import tuning as studies
@@ -32,10 +32,12 @@ def mixing(*targets: str) -> None:
         cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
         shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
         with connection.connect(params.cluster):
-            found = spread(studies.study, cells)
-            drifts = spread(convergence.step_size_bias, [(each, settings) for each in targets])
-            approaches = spread(convergence.approach, shown)
-            singles = spread(convergence.single_chains, shown)
+            found = map_on_cluster(studies.study, cells)
+            drifts = map_on_cluster(
+                convergence.step_size_bias, [(each, settings) for each in targets]
+            )
+            approaches = map_on_cluster(convergence.approach, shown)
+            singles = map_on_cluster(convergence.single_chains, shown)
         draws: dict[str, Any] = {}
         for study, (name, scores, _) in zip(found, cells, strict=True):
             iteration_cost.timed(study.final, scores, settings)

@@ -124,15 +124,15 @@ NODES = [{"CPU": 1.0}, {"CPU": 2.0, "GPU": 1.0}, {}]
     ("cpus", "gpu", "places"), [(1, False, 3), (2, False, 1), (3, False, 0), (1, True, 1)]
 )
 def test_a_worker_finds_its_place_whole_on_one_node(cpus, gpu, places):
-    assert connection.places(cluster_of(1, cpus, use_gpu=gpu), NODES) == places
+    assert connection.worker_capacity(cluster_of(1, cpus, use_gpu=gpu), NODES) == places
 
 
 def test_workers_without_a_place_are_refused_in_one_line(monkeypatch):
     there = [{"Alive": True, "Resources": node} for node in NODES]
     monkeypatch.setattr(connection.ray, "nodes", lambda: there)
-    legal = r"5 workers of 1 CPUs do not fit: .* 1, 2, 0 CPUs; legal: workers up to 3"
+    legal = r"workers must be at most 3, got 5: .* 1, 2, 0 CPUs"
     with pytest.raises(StageError, match=legal):
-        connection._await_places(cluster_of(5, 1), 0.0)
+        connection._wait_for_capacity(cluster_of(5, 1), 0.0)
 
 
 # Secrets

@@ -15,7 +15,7 @@ from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams
 
-__all__ = ["NO_TOKEN", "connect", "places", "unreachable"]
+__all__ = ["NO_TOKEN", "connect", "unreachable", "worker_capacity"]
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
@@ -46,7 +46,7 @@ def unreachable(address: str) -> str | None:
     if address == "auto":
         return None
     if not host or "://" in address or not port.isdecimal():
-        return f"RAY_ADDRESS = {address!r}; legal: host:port of the head node, auto, or unset"
+        return f"RAY_ADDRESS must be host:port of the head node, auto, or unset, got {address!r}"
     try:
         socket.create_connection((host, int(port)), 3.0).close()
     except (OSError, OverflowError) as error:
@@ -59,14 +59,14 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
 
     The dashboard of a local cluster listens on loopback; Ray Tune needs it to free stopped trials.
-    Nodes may still be joining the cluster, so workers that find no place are waited for.
+    Nodes may still be joining the cluster, so it is given some time until all workers fit.
 
     Args:
-        params: the workers' needs and the local cluster's size.
+        params: what a worker needs, and the local cluster's size.
         echo: whether what workers print appears here.
 
     Raises:
-        StageError: the cluster does not answer, or its nodes have no place for the workers.
+        StageError: the cluster does not answer, or the workers do not fit into its nodes.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -96,17 +96,17 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
             f"RAY_ADDRESS={where} cannot be joined: not Ray, or {NO_TOKEN}"
         ) from error
     try:
-        _await_places(params, PATIENCE if joins else 0.0)
+        _await_worker_capacity(params, PATIENCE if joins else 0.0)
         yield
     finally:
         ray.shutdown()
 
 
-def places(params: ClusterParams, nodes: list[dict[str, float]]) -> int:
-    """Return how many workers a cluster holds, each of them whole on one node.
+def worker_capacity(params: ClusterParams, nodes: list[dict[str, float]]) -> int:
+    """Return how many workers fit into a cluster, each of them whole on one node.
 
     Args:
-        params: the workers' needs.
+        params: how many workers there are, and what each needs.
         nodes: the resources of each node, by Ray's names.
     """
     each = {"CPU": params.cpus_per_worker, "GPU": int(params.use_gpu)}
@@ -114,20 +114,20 @@ def places(params: ClusterParams, nodes: list[dict[str, float]]) -> int:
     return sum(min(int(node.get(k, 0) // count) for k, count in needs.items()) for node in nodes)
 
 
-def _await_places(params: ClusterParams, patience: float) -> None:
-    """Wait until the cluster has a place for each worker.
+def _await_worker_capacity(params: ClusterParams, patience: float) -> None:
+    """Wait until all workers fit into the cluster.
 
     Args:
-        params: the workers' needs.
+        params: how many workers there are, and what each needs.
         patience: seconds to wait.
 
     Raises:
-        StageError: it has not by then.
+        StageError: they do not fit by then.
     """
     deadline = time.monotonic() + patience
     while True:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if (found := places(params, nodes)) >= params.workers:
+        if (found := worker_capacity(params, nodes)) >= params.workers:
             return
         if time.monotonic() > deadline:
             break
@@ -136,6 +136,7 @@ def _await_places(params: ClusterParams, patience: float) -> None:
     there = ", ".join(f"{node.get('CPU', 0):g}" for node in nodes)
     gpus = ", ".join(f"{node.get('GPU', 0):g}" for node in nodes)
     raise StageError(
-        f"{params.workers} workers of {each} do not fit: the cluster's nodes have {there} CPUs"
-        f"{f' and {gpus} GPUs' if params.use_gpu else ''}; legal: workers up to {found}"
+        f"cluster.workers must be at most {found}, got {params.workers}: so many, of {each} each, "
+        f"do not fit into the cluster, whose nodes have {there} CPUs"
+        f"{f' and {gpus} GPUs' if params.use_gpu else ''}"
     )

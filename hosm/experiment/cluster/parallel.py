@@ -1,4 +1,4 @@
-"""A function over many arguments at once, on the CPUs of a Ray cluster."""
+"""A function applied to many arguments at once, on the CPUs of a Ray cluster."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -9,20 +9,24 @@ from ray.exceptions import RayTaskError
 
 from hosm.experiment.run.process import StageError, keep_freed_memory
 
-__all__ = ["spread"]
+__all__ = ["map_on_cluster"]
 
 Result = TypeVar("Result")
 
 
-def spread(function: Callable[..., Result], arguments: Sequence[tuple[Any, ...]]) -> list[Result]:
-    """Return function(*each) for each of the arguments, in their order; one CPU for each call.
+def map_on_cluster(
+    function: Callable[..., Result], arguments: Sequence[tuple[Any, ...]]
+) -> list[Result]:
+    """Return function(*each) for each of the arguments, in their order.
+
+    Each call has one CPU of the cluster, with torch on one thread.
 
     Args:
-        function: what can be pickled, with torch on one thread.
-        arguments: those of each call, which can be pickled.
+        function: is called; it must be picklable.
+        arguments: of each call, picklable.
 
     Raises:
-        StageError: a call failed; the others are given up.
+        StageError: a call failed; the results of the others are lost.
     """
 
     def call(*each: Any) -> Result:  # noqa: ANN401

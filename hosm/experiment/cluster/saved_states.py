@@ -1,9 +1,9 @@
 """The last states of a run, in a folder or a bucket that outlives the processes of the run.
 
 Ray has a registry of checkpoints of its own: one file, rewritten in place, that a kill or a full
-disk may tear, after which no run of that name starts again. Here there is nothing to tear. Each
-state is a file that is whole or does not exist, the next is the newest that is sound, and a file
-that is damaged costs the steps since the one before.
+disk may tear, after which no run of that name starts again. Here each state is a file that is
+written whole or not at all; a run continues from the newest file that is sound, so that a damaged
+one costs the steps since the file before it.
 """
 
 import time
@@ -17,19 +17,19 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 from hosm.io import write_whole
 from hosm.training import packed, unpacked
 
-__all__ = ["States", "every"]
+__all__ = ["SavedStates", "every"]
 
 ENDING, UNFINISHED = "state", "tmp"
 REQUEST = "requested"
 
 
 def every(steps: int) -> Callable[[int], bool]:
-    """Return whether a step is a multiple of `steps`; never if that is 0."""
+    """Return a function that says whether a step is a multiple of `steps`; never if that is 0."""
     return lambda step: steps > 0 and step % steps == 0
 
 
-class States:
-    """The states of a run by name, of which the last in alphabetical order are kept.
+class SavedStates:
+    """The states of a run, by names of which the last in alphabetical order are kept.
 
     Any process may read them; one at a time may write.
 
@@ -70,7 +70,7 @@ class States:
         """Return the newest state that is sound; None if there is none.
 
         Args:
-            tell: takes a line about each state that is not, and on what follows.
+            tell: called with a line about each state that is damaged.
         """
         stored = self._stored(ENDING)
         self.damaged = []
@@ -85,30 +85,30 @@ class States:
             tell(f"no checkpoint in {self.place} is sound, so the run begins anew")
         return None
 
-    def begun(self) -> bool:
-        """Whether there is anything in the folder."""
+    def exist(self) -> bool:
+        """Say whether there is anything in the folder."""
         return bool(self.files.get_file_info(FileSelector(self.folder, allow_not_found=True)))
 
-    def ask(self, patience: float) -> bool:
-        """Ask the writer for a state now; say whether it was written before patience ended.
+    def request(self, patience: float) -> bool:
+        """Request a state from the writer; say whether it was written in time.
 
         Args:
-            patience: seconds.
+            patience: seconds to wait for it.
         """
         self.files.create_dir(self.folder)
         self.files.open_output_stream(f"{self.folder}/{REQUEST}").close()
         deadline = time.monotonic() + patience
-        while (waiting := self.asked()) and time.monotonic() < deadline:
+        while (waiting := self.requested()) and time.monotonic() < deadline:
             time.sleep(0.1)
         self.answer()
         return not waiting
 
-    def asked(self) -> bool:
-        """Whether someone waits for a state."""
+    def requested(self) -> bool:
+        """Say whether someone waits for a state."""
         return self.files.get_file_info(f"{self.folder}/{REQUEST}").type != FileType.NotFound
 
     def answer(self) -> None:
-        """Say that the state is written, or that nobody waits any more."""
+        """Remove the request: the state is written, or nobody waits any more."""
         self._remove(f"{self.folder}/{REQUEST}")
 
     def _remove(self, path: str) -> None:

@@ -27,7 +27,7 @@ from ray.train import (
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from hosm import __version__
-from hosm.experiment.cluster.saved_states import States
+from hosm.experiment.cluster.saved_states import SavedStates
 from hosm.experiment.cluster.worker import work
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams
@@ -173,7 +173,7 @@ def train_on_cluster(
     digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
     parts = (__version__, task.spec.model_dump(), task.ranks, params.workers, digest)
     name = f"{task.name}-{key_of(*parts)}"
-    states = States(f"{storage}/{name}/states", params.checkpoints_kept)
+    states = SavedStates(f"{storage}/{name}/states", params.checkpoints_kept)
     states.answer()  # nobody waits for a state that an earlier driver asked for
     config = {
         "task": replace(task, train=None, validation=None),
@@ -188,7 +188,7 @@ def train_on_cluster(
     try:
         answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
     except KeyboardInterrupt:
-        if params.workers == 1 and states.ask(PATIENCE):
+        if params.workers == 1 and states.request(PATIENCE):
             print("stopped; a new start goes on from this very step", flush=True)
         raise
     if "failed" in answer:

@@ -18,7 +18,7 @@ import ray
 import torch
 from ray import tune
 
-from hosm.experiment.cluster.saved_states import States, every
+from hosm.experiment.cluster.saved_states import SavedStates, every
 from hosm.experiment.cluster.train import key_of, last_line, train_on_cluster
 from hosm.experiment.run.process import StageError, keep_freed_memory
 from hosm.experiment.settings import ClusterParams, SweepParams
@@ -99,7 +99,7 @@ def _trial(config: dict[str, Any], carried: _Carried) -> None:
     keep_freed_memory()
     cell = config["cell"]
     notes: list[str] = []
-    states = States(f"{carried.place}/{key_of(cell)}", carried.cluster.checkpoints_kept)
+    states = SavedStates(f"{carried.place}/{key_of(cell)}", carried.cluster.checkpoints_kept)
     state = states.newest(tell=notes.append)
     if state is None or "tables" not in state:
         tables = carried.trial(cell, _trainer(carried), states.save, state)
@@ -153,7 +153,7 @@ def _tuner(grid: Grid, name: str) -> tune.Tuner:
     multi = grid.sweep.workers_per_trial > 1
     resources = {HEAD: 0.001} if multi else {"CPU": float(grid.sweep.cpus_per_worker)}
     place = f"{grid.storage}/{name}/states"
-    if States(place, grid.cluster.checkpoints_kept).begun():
+    if SavedStates(place, grid.cluster.checkpoints_kept).exist():
         print(f"continuing the sweep {name}", flush=True)
     carried = _Carried(grid.trial, grid.sweep, grid.cluster, grid.storage, place)
     trainable = tune.with_parameters(_trial, carried=carried)

@@ -24,7 +24,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from hosm.experiment.cluster.saved_states import States, every
+from hosm.experiment.cluster.saved_states import SavedStates, every
 from hosm.experiment.run.process import keep_freed_memory
 from hosm.experiment.run.tracking import RunLogger
 from hosm.experiment.train.tasks import TrainingTask, train_here
@@ -33,7 +33,7 @@ from hosm.training import Diverged, Progress, Shard
 __all__ = ["work"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # a restart would find the disk as full
-LOOK = 0.5  # seconds between two looks whether the driver asks for a state
+LOOK = 0.5  # seconds between two looks whether the driver requests a state
 
 
 def _sum_over_workers(totals: Tensor) -> Tensor:
@@ -54,24 +54,24 @@ def _wrap(device: torch.device, workers: int) -> Callable[[nn.Module], nn.Module
 class _Reporter:
     """What hands progress to Ray; that of rank 0 also prints, logs and keeps states."""
 
-    def __init__(self, rank: int, config: dict[str, Any], states: States) -> None:
+    def __init__(self, rank: int, config: dict[str, Any], states: SavedStates) -> None:
         self.rank, self.states = rank, states
         self.logger = RunLogger(*config["tracking"])
         self.total = config["task"].spec.max_steps
         self.regular = every(config["checkpoint_every"])
-        self.asked = threading.Event()
+        self.requested = threading.Event()
 
     def due(self, step: int) -> bool:
         """Whether to report a step between validations."""
-        return self.regular(step) or self.asked.is_set()
+        return self.regular(step) or self.requested.is_set()
 
     def watch(self) -> None:
         """Look out for the driver's request for a state, before it stops the run."""
 
         def look() -> None:
-            while not self.states.asked():
+            while not self.states.requested():
                 time.sleep(LOOK)
-            self.asked.set()
+            self.requested.set()
 
         threading.Thread(target=look, daemon=True).start()
 
@@ -89,8 +89,8 @@ class _Reporter:
                 self._show(progress)
             state = {**progress.state(), "run_id": self.logger.run_id}
             self.states.save(state, f"{progress.step:09d}")
-            if self.asked.is_set():
-                self.asked.clear()
+            if self.requested.is_set():
+                self.requested.clear()
                 self.states.answer()
         if progress.metrics:
             ray.train.report({**progress.metrics})
@@ -123,7 +123,7 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
     rank, workers = context.get_world_rank(), context.get_world_size()
     torch.set_num_threads(config["threads"])
     keep_freed_memory()
-    states = States(config["states"], config["checkpoints_kept"])
+    states = SavedStates(config["states"], config["checkpoints_kept"])
     reporter = _Reporter(rank, config, states)
     state = states.newest(tell=partial(print, flush=True) if rank == 0 else lambda line: None)
     if rank == 0 and state is not None:

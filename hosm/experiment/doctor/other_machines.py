@@ -1,4 +1,4 @@
-"""Checks of what other machines offer: Ray, MLflow, a store."""
+"""Checks of the services that other machines offer: Ray, MLflow, storage."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import ray
 
-from hosm.experiment.cluster.connection import NO_TOKEN, places, unreachable
+from hosm.experiment.cluster.connection import NO_TOKEN, unreachable, worker_capacity
 from hosm.experiment.doctor.this_machine import Finding
 from hosm.experiment.run.exchange import Store, storage
 from hosm.experiment.run.masking import masked
@@ -40,28 +40,29 @@ def ray_cluster(root: Path) -> list[Finding]:
     if address is None:
         return [Finding("ok", f"{ray.__version__}; RAY_ADDRESS is not set: a local cluster")]
     if reason := unreachable(address):
-        return [Finding("mend", reason)]
+        return [Finding("fix", reason)]
     try:
         command = [sys.executable, "-c", PROBE]
         done = subprocess.run(command, capture_output=True, text=True, timeout=4 * PATIENCE)
     except subprocess.TimeoutExpired as late:
         if b"Unauthenticated" in (late.stderr or b""):
-            return [Finding("mend", NO_TOKEN)]
-        text = f"RAY_ADDRESS={address} is no Ray cluster, or it hangs; see RAY_AUTH_MODE in README"
-        return [Finding("mend", text)]
+            return [Finding("fix", NO_TOKEN)]
+        text = f"RAY_ADDRESS={address} is not a Ray cluster, or hangs; see RAY_AUTH_MODE in README"
+        return [Finding("fix", text)]
     if done.returncode:
-        return [Finding("mend", _why(done.stderr, address))]
+        return [Finding("fix", _why(done.stderr, address))]
     nodes = json.loads(done.stdout.splitlines()[-1])
     wanted = load_params(root / "params.yaml").cluster
     cpus, gpus = (sum(node.get(key, 0) for node in nodes) for key in ("CPU", "GPU"))
-    text = f"{len(nodes)} nodes, {cpus:g} CPUs, {gpus:g} GPUs, room for {places(wanted, nodes)}"
+    room = worker_capacity(wanted, nodes)
+    text = f"{len(nodes)} nodes, {cpus:g} CPUs, {gpus:g} GPUs, room for {room}"
     asked = f"params.yaml asks for {wanted.workers} workers of {wanted.cpus_per_worker} CPUs"
-    fits = places(wanted, nodes) >= wanted.workers
-    return [Finding("ok" if fits else "mend", f"{text}; {asked}{' with GPUs' * wanted.use_gpu}")]
+    fits = room >= wanted.workers
+    return [Finding("ok" if fits else "fix", f"{text}; {asked}{' with GPUs' * wanted.use_gpu}")]
 
 
 def _why(output: str, address: str) -> str:
-    """Return in one line why a cluster cannot be joined."""
+    """Return why a cluster cannot be joined, in one line."""
     if "Unauthenticated" in output or "AuthenticationError" in output:
         return NO_TOKEN
     if "Version mismatch" in output:
@@ -94,7 +95,7 @@ def _get(url: str, user: str = "", token: str = "") -> tuple[int, str]:
 
 
 def _ray_token() -> str:
-    """Return the token that Ray's own client would send, "" if none."""
+    """Return the token that Ray's own client would send; "" if it would send none."""
     if os.environ.get("RAY_AUTH_MODE") != "token":
         return ""
     given = os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token"
@@ -111,16 +112,19 @@ def dashboard() -> list[Finding]:
         status, text = _get(f"{address.rstrip('/')}/api/version", token=_ray_token())
     except (OSError, ValueError) as error:
         text = (
-            f"RAY_API_SERVER_ADDRESS={address} does not answer ({error}); legal: http://host:8265"
+            f"RAY_API_SERVER_ADDRESS must be like http://host:8265, got {address}, which does not "
+            f"answer ({error})"
         )
-        return [Finding("mend", text)]
+        return [Finding("fix", text)]
     if status in (401, 403):
-        return [Finding("mend", NO_TOKEN)]
+        return [Finding("fix", NO_TOKEN)]
     if status != 200:
-        return [Finding("mend", f"{address} answers {status}; is it a Ray dashboard?")]
+        return [Finding("fix", f"{address} answers {status}; is it a Ray dashboard?")]
     there = json.loads(text)["ray_version"]
     if there != ray.__version__:
-        return [Finding("mend", f"Ray {there} at {address}, {ray.__version__} here; one is legal")]
+        return [
+            Finding("fix", f"Ray {there} at {address}, {ray.__version__} here; both must be equal")
+        ]
     return [Finding("ok", f"Ray {there} at {address}")]
 
 
@@ -136,7 +140,7 @@ def shared_storage() -> list[Finding]:
         store.system.pipe_file(probe, b"hosm")
         store.system.rm_file(probe)
     except OSError as error:
-        return [Finding("mend", f"HOSM_STORAGE={place} cannot be written to: {error}")]
+        return [Finding("fix", f"HOSM_STORAGE={place} cannot be written to: {error}")]
     return [Finding("ok", f"HOSM_STORAGE={place} can be written to")]
 
 
@@ -152,7 +156,7 @@ def mlflow(root: Path) -> list[Finding]:
     if uri.startswith("sqlite:///"):
         return _sqlite(root / uri.removeprefix("sqlite:///"))
     if not uri.startswith("http"):
-        return [Finding("warning", f"MLFLOW_TRACKING_URI={masked(uri)} is not checked here")]
+        return [Finding("warning", f"MLFLOW_TRACKING_URI={masked(uri)} cannot be checked here")]
     user, word = (os.environ.get(f"MLFLOW_TRACKING_{key}", "") for key in ("USERNAME", "PASSWORD"))
     login, token = f"{user}:{word}" if user else "", os.environ.get("MLFLOW_TRACKING_TOKEN", "")
     try:
@@ -160,24 +164,26 @@ def mlflow(root: Path) -> list[Finding]:
         status, _ = _get(url, login, token)
     except (OSError, ValueError) as error:
         text = f"MLFLOW_TRACKING_URI={masked(uri)} does not answer ({error}); or set it to off"
-        return [Finding("mend", text)]
+        return [Finding("fix", text)]
     if status != 200:
         text = f"{masked(uri)} answers {status}; 401 and 403 ask for MLFLOW_TRACKING_USERNAME, ..."
-        return [Finding("mend", f"{text}_PASSWORD or ..._TOKEN")]
+        return [Finding("fix", f"{text}_PASSWORD or ..._TOKEN")]
     return [Finding("ok", f"{masked(uri)} answers")]
 
 
 def _sqlite(file: Path) -> list[Finding]:
     existing = next(place for place in (file, *file.parents) if place.exists())
     if not os.access(existing, os.W_OK):
-        return [Finding("mend", f"{existing} cannot be written to; MLflow's store is {file}")]
+        return [Finding("fix", f"{existing} cannot be written to; MLflow's store is {file}")]
     if not file.exists():
-        return [Finding("ok", f"{file} is made by the first run")]
+        return [Finding("ok", f"the first run creates {file}")]
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", PATIENCE, uri=True)) as store:
             store.execute("BEGIN IMMEDIATE")
             runs = store.execute("SELECT count(*) FROM runs").fetchone()[0]
             store.execute("ROLLBACK")
     except sqlite3.Error as error:
-        return [Finding("mend", f"{file} is no store of MLflow, or busy: {error}; move it away")]
+        return [
+            Finding("fix", f"{file} is not a store of MLflow, or is busy: {error}; move it away")
+        ]
     return [Finding("ok", f"{file} can be written to, {runs} runs")]

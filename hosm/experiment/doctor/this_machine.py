@@ -1,4 +1,4 @@
-"""Checks of this machine and of the project's folder, for `hosm.experiment.doctor.checklist`."""
+"""Checks of this machine and of the project's folder; `checklist` runs them."""
 
 import json
 import os
@@ -35,13 +35,13 @@ __all__ = [
 
 INSTALL = "pip install -c constraints.txt -e '.[pipeline,images]'"
 GB = 2**30
-LOW, LEAST = 5 * GB, 1 * GB  # of free disk: a warning below the first, an error below the second
+FREE_FOR_WARNING, FREE_AT_LEAST = 5 * GB, 1 * GB  # bytes of disk; with less, something to fix
 
 
 class Finding(NamedTuple):
-    """What a check finds: a status, and a text which says what to do where it is not ok."""
+    """What a check finds: a status, and a text that says what to do if the status is not ok."""
 
-    status: Literal["ok", "warning", "mend"]
+    status: Literal["ok", "warning", "fix"]
     text: str
 
 
@@ -57,7 +57,7 @@ def python(root: Path) -> list[Finding]:
     """
     here, wanted = platform.python_version(), _project(root)["requires-python"]
     if not SpecifierSet(wanted).contains(here, prereleases=True):
-        return [Finding("mend", f"{here} runs; pyproject.toml asks for {wanted}")]
+        return [Finding("fix", f"{here} runs; pyproject.toml asks for {wanted}")]
     return [Finding("ok", f"{here}; pyproject.toml asks for {wanted}")]
 
 
@@ -74,13 +74,13 @@ def packages(root: Path) -> list[Finding]:
         try:
             here = metadata.version(wanted.name)
         except metadata.PackageNotFoundError:
-            found.append(Finding("mend", f"{wanted.name} is not installed; {INSTALL}"))
+            found.append(Finding("fix", f"{wanted.name} is not installed; {INSTALL}"))
             continue
         if not wanted.specifier.contains(here, prereleases=True):
-            text = f"{wanted.name} {here} is installed; legal: {wanted.specifier}; {INSTALL}"
-            found.append(Finding("mend", text))
+            text = f"{wanted.name} {here} is installed, but must be {wanted.specifier}; {INSTALL}"
+            found.append(Finding("fix", text))
         elif here != pin:
-            text = f"{wanted.name} {here} is installed; tested was {pin}; {INSTALL}"
+            text = f"{wanted.name} {here} is installed, but {pin} is tested; {INSTALL}"
             found.append(Finding("warning", text))
     return found or [Finding("ok", f"all {len(texts)} at the versions of constraints.txt")]
 
@@ -90,12 +90,12 @@ def settings(root: Path) -> list[Finding]:
     try:
         params = load_params(root / "params.yaml")
     except SettingsError as error:
-        return [Finding("mend", str(error))]
+        return [Finding("fix", str(error))]
     return [Finding("ok", f"params.yaml, profile {params.profile}")]
 
 
 def _cluster_setting(root: Path, key: str) -> int:
-    """Return a number under `cluster` in params.yaml, which may be illegal elsewhere."""
+    """Return a number under `cluster` in params.yaml, whose other values may be wrong."""
     return int(yaml.safe_load((root / "params.yaml").read_text())["cluster"][key])
 
 
@@ -104,17 +104,17 @@ def threads(root: Path) -> list[Finding]:
     cpus, local = cpu_count(), _cluster_setting(root, "local_cpus")
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked and not asked.isdecimal():
-        return [Finding("mend", f"OMP_NUM_THREADS = {asked!r}; legal: a number up to {cpus}")]
+        return [Finding("fix", f"OMP_NUM_THREADS must be a number up to {cpus}, got {asked!r}")]
     if int(asked or 1) > cpus:
         return [Finding("warning", f"OMP_NUM_THREADS is {asked}; this machine has {cpus} CPUs")]
     if local > cpus:
-        text = f"cluster.local_cpus is {local}; this machine has {cpus} CPUs, so all takes longer"
+        text = f"cluster.local_cpus is {local}; this machine has {cpus} CPUs, so work takes longer"
         return [Finding("warning", text)]
     return [Finding("ok", f"{cpus} CPUs, cluster.local_cpus {local}, {asked or 'any'} threads")]
 
 
 def compiler() -> list[Finding]:
-    """Check for the C++ compiler that torch.compile takes on a CPU, or the one it is told of."""
+    """Check for the C++ compiler that torch.compile uses on a CPU: that of CXX, or its default."""
     name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     if place := shutil.which(name):
         return [Finding("ok", place)]
@@ -128,8 +128,8 @@ def disk(root: Path) -> list[Finding]:
     for place in dict.fromkeys((str(root), tempfile.gettempdir())):
         free = shutil.disk_usage(place).free
         text = f"{free / GB:.1f} GB free at {place}"
-        if free < LOW:
-            status: Literal["warning", "mend"] = "mend" if free < LEAST else "warning"
+        if free < FREE_FOR_WARNING:
+            status: Literal["warning", "fix"] = "fix" if free < FREE_AT_LEAST else "warning"
             found.append(Finding(status, f"{text}; `dvc gc -w` and `rm -r runs/ray` free some"))
         else:
             found.append(Finding("ok", text))
@@ -137,19 +137,19 @@ def disk(root: Path) -> list[Finding]:
 
 
 def shared_memory(root: Path) -> list[Finding]:
-    """Check that Ray's object store finds its place in shared memory."""
+    """Check that Ray's object store fits into shared memory."""
     wanted, place = _cluster_setting(root, "object_store_mb"), Path("/dev/shm")
     if not place.is_dir():
         return [Finding("warning", f"no {place}: Ray keeps its objects on disk, which is slow")]
     free = shutil.disk_usage(place).free // 2**20
     if free < wanted:
         text = f"{free} MB free in {place}; cluster.object_store_mb asks for {wanted}"
-        return [Finding("mend", f"{text}: lower that, or in a container raise --shm-size")]
+        return [Finding("fix", f"{text}: lower that, or in a container raise --shm-size")]
     return [Finding("ok", f"{free} MB free; cluster.object_store_mb asks for {wanted}")]
 
 
 def _running(root: Path) -> list[str]:
-    """Return the commands of DVC that work in this project."""
+    """Return the commands of DVC that run in this project."""
     lock = root / ".dvc" / "tmp" / "rwlock"
     held = json.loads(lock.read_text() or "{}") if lock.is_file() else {}
     holders = [*held.get("write", {}).values()]
@@ -158,19 +158,21 @@ def _running(root: Path) -> list[str]:
 
 
 def dvc(root: Path) -> list[Finding]:
-    """Check DVC: its command, repository, lock file, cache, and whether it is at work."""
+    """Check DVC: its command, repository, lock file, cache, and whether a command runs."""
     if shutil.which("dvc") is None:
-        return [Finding("mend", f"dvc is not on PATH; {INSTALL}, then `. .venv/bin/activate`")]
+        return [Finding("fix", f"dvc is not on PATH; {INSTALL}, then `. .venv/bin/activate`")]
     if not (root / ".dvc" / "config").is_file():
-        return [Finding("mend", f"{root} is no DVC repository; `dvc repro` needs a clone by git")]
+        return [
+            Finding("fix", f"{root} is not a DVC repository; `dvc repro` needs a clone by git")
+        ]
     if not os.access(root / ".dvc", os.W_OK):
-        return [Finding("mend", f"{root / '.dvc'}, with the cache, cannot be written to")]
+        return [Finding("fix", f"{root / '.dvc'}, with the cache, cannot be written to")]
     if running := _running(root):
-        return [Finding("warning", f"`{running[0]}` is at work; a second one has to wait")]
+        return [Finding("warning", f"`{running[0]}` is running; a second one has to wait")]
     every, lock = stages(root), root / "dvc.lock"
     try:
         held = yaml.safe_load(lock.read_text())["stages"] if lock.is_file() else {}
     except (yaml.YAMLError, TypeError, KeyError):
-        return [Finding("mend", f"{lock} is damaged; `git checkout dvc.lock`")]
+        return [Finding("fix", f"{lock} is damaged; `git checkout dvc.lock`")]
     run = sum(name in held for name in every)
     return [Finding("ok", f"repository; {run} of {len(every)} stages have run, by dvc.lock")]

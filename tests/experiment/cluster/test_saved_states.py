@@ -1,4 +1,4 @@
-"""States of runs: the last few are kept, damaged ones skipped, and requests answered."""
+"""SavedStates of runs: the last few are kept, damaged ones skipped, and requests answered."""
 
 import threading
 import time
@@ -7,13 +7,13 @@ import pytest
 import torch
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from hosm.experiment.cluster.saved_states import States, every
+from hosm.experiment.cluster.saved_states import SavedStates, every
 
 
 @pytest.fixture(params=["folder", "bucket"])
 def states(tmp_path, request):
-    """States in a folder, and in a file system of another kind, as a bucket is."""
-    found = States(str(tmp_path / "states"), 3)
+    """SavedStates in a folder, and in a file system of another kind, as a bucket is."""
+    found = SavedStates(str(tmp_path / "states"), 3)
     if request.param == "bucket":
         found.files, found.folder = SubTreeFileSystem(str(tmp_path), LocalFileSystem()), "states"
     return found
@@ -30,12 +30,12 @@ def save(states, *steps):
 
 def test_the_newest_of_the_last_few_is_taken(states, tmp_path):
     lines = []
-    assert states.newest(lines.append) is None and not states.begun() and not lines
+    assert states.newest(lines.append) is None and not states.exist() and not lines
     save(states, 1, 2, 9, 10, 11)
     assert names(states) == [f"{step:09d}.state" for step in (9, 10, 11)]
     found = states.newest(lines.append)
     assert found["step"] == 11 and torch.equal(found["weights"], torch.full((50,), 11.0))
-    assert states.begun() and not lines
+    assert states.exist() and not lines
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ def test_what_a_killed_writer_left_is_removed(states, tmp_path):
 
 def test_a_request_is_answered_or_given_up(states):
     began = time.monotonic()
-    assert not states.ask(0.3)
-    assert 0.3 <= time.monotonic() - began < 2 and not states.asked()
+    assert not states.request(0.3)
+    assert 0.3 <= time.monotonic() - began < 2 and not states.requested()
 
     def writer():
-        while not states.asked():
+        while not states.requested():
             time.sleep(0.01)
         save(states, 5)
         states.answer()
 
     thread = threading.Thread(target=writer)
     thread.start()
-    assert states.ask(30)
+    assert states.request(30)
     thread.join()
     assert time.monotonic() - began < 10 and states.newest()["step"] == 5
 

@@ -238,7 +238,11 @@ def greedy(raw):
     ("changes", "reason", "seconds"),
     [
         (diverging, "diverged", 280),
-        (greedy, "9 workers of 1 CPUs do not fit: the cluster's nodes have 1, 2 CPUs", 90),
+        (
+            greedy,
+            "got 9: so many, of 1 CPUs each, do not fit into the cluster, whose nodes have 1, 2 CPUs",
+            90,
+        ),
     ],
 )
 def test_a_job_that_fails_says_why_and_leaves_earlier_results(
@@ -274,7 +278,7 @@ def joined(two_nodes, monkeypatch):
 def test_more_workers_than_there_are_fail_within_a_minute(joined):
     begun = time.monotonic()
     with pytest.raises(
-        StageError, match=r"4 workers of 1 CPUs do not fit: .*legal: workers up to 3"
+        StageError, match=r"workers must be at most 3, got 4: so many, of 1 CPUs each, do not fit"
     ):
         with connection.connect(needs(4)):
             raise AssertionError("connected")

@@ -19,8 +19,7 @@ import pytest
 import ray
 
 from hosm.experiment.doctor import checklist as doctor
-from hosm.experiment.doctor import other_machines as reach
-from hosm.experiment.doctor import this_machine as health
+from hosm.experiment.doctor import other_machines, this_machine
 from hosm.experiment.doctor.this_machine import Finding
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,16 +54,23 @@ def the_one(found, status):
 
 
 def test_a_healthy_project_is_ok(project):
-    checks = (health.python, health.settings, reach.ray_cluster, reach.mlflow)
+    checks = (
+        this_machine.python,
+        this_machine.settings,
+        other_machines.ray_cluster,
+        other_machines.mlflow,
+    )
     for check in checks:
         the_one(check(project), "ok")
-    for check in (reach.dashboard, reach.shared_storage):
+    for check in (other_machines.dashboard, other_machines.shared_storage):
         the_one(check(), "ok")
 
 
 def test_an_old_python_is_named(project, monkeypatch):
-    monkeypatch.setattr(health.platform, "python_version", lambda: "3.10.4")
-    assert "3.10.4 runs; pyproject.toml asks for >=3.11" in the_one(health.python(project), "mend")
+    monkeypatch.setattr(this_machine.platform, "python_version", lambda: "3.10.4")
+    assert "3.10.4 runs; pyproject.toml asks for >=3.11" in the_one(
+        this_machine.python(project), "fix"
+    )
 
 
 def test_packages_that_are_missing_or_of_another_version_are_named(project, monkeypatch):
@@ -76,34 +82,34 @@ def test_packages_that_are_missing_or_of_another_version_are_named(project, monk
             raise metadata.PackageNotFoundError(name)
         return versions.get(name) or real(name)
 
-    monkeypatch.setattr(health.metadata, "version", version)
-    by_status = {"mend": [], "warning": []}
-    for each in health.packages(project):
+    monkeypatch.setattr(this_machine.metadata, "version", version)
+    by_status = {"fix": [], "warning": []}
+    for each in this_machine.packages(project):
         by_status[each.status].append(each.text)
     assert any(
-        text.startswith("mlflow 3.18.0 is installed; legal: ") for text in by_status["mend"]
+        text.startswith("mlflow 3.18.0 is installed, but must be ") for text in by_status["fix"]
     )
-    assert any("tabulate is not installed; pip install -c" in text for text in by_status["mend"])
-    assert any("torch 2.99.0 is installed; tested was" in text for text in by_status["warning"])
+    assert any("tabulate is not installed; pip install -c" in text for text in by_status["fix"])
+    assert any("torch 2.99.0 is installed, but" in text for text in by_status["warning"])
 
 
 def test_illegal_settings_are_named(project):
     replace(project / "params.yaml", "workers: 1  ", "wokers: 1  ")
-    assert "unknown key cluster.wokers" in the_one(health.settings(project), "mend")
+    assert "unknown key cluster.wokers" in the_one(this_machine.settings(project), "fix")
 
 
 def test_a_compiler_is_looked_for_by_the_name_that_torch_takes(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    text = the_one(health.compiler(), "warning")
+    text = the_one(this_machine.compiler(), "warning")
     assert text.startswith("g++ is not on PATH") and "mixing.compiled to false" in text
     mine = tmp_path / "mine"
     mine.touch(0o755)
     monkeypatch.setenv("CXX", "mine")
-    assert the_one(health.compiler(), "ok") == str(mine)
+    assert the_one(this_machine.compiler(), "ok") == str(mine)
     monkeypatch.setenv("CXX", "other")
-    assert the_one(health.compiler(), "warning").startswith("other is not on PATH")
+    assert the_one(this_machine.compiler(), "warning").startswith("other is not on PATH")
 
 
 @pytest.mark.parametrize(
@@ -111,47 +117,47 @@ def test_a_compiler_is_looked_for_by_the_name_that_torch_takes(monkeypatch, tmp_
     [
         ("2", 4, "ok", "4 CPUs"),
         ("8", 4, "warning", "OMP_NUM_THREADS is 8; this machine has 4 CPUs"),
-        ("many", 4, "mend", "OMP_NUM_THREADS = 'many'; legal: a number up to 4"),
+        ("many", 4, "fix", "OMP_NUM_THREADS must be a number up to 4, got 'many'"),
         ("1", 1, "warning", "local_cpus is 2; this machine has 1 CPUs"),
     ],
 )
 def test_threads_are_checked_against_processors(project, monkeypatch, threads, cpus, status, text):
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    monkeypatch.setattr(health, "cpu_count", lambda: cpus)
-    assert text in the_one(health.threads(project), status)
+    monkeypatch.setattr(this_machine, "cpu_count", lambda: cpus)
+    assert text in the_one(this_machine.threads(project), status)
 
 
-@pytest.mark.parametrize(("free", "status"), [(0.5, "mend"), (3, "warning"), (50, "ok")])
+@pytest.mark.parametrize(("free", "status"), [(0.5, "fix"), (3, "warning"), (50, "ok")])
 def test_a_full_disk_is_named(project, monkeypatch, free, status):
     usage = SimpleNamespace(free=int(free * 2**30))
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda place: usage)
-    found = health.disk(project)
+    monkeypatch.setattr(this_machine.shutil, "disk_usage", lambda place: usage)
+    found = this_machine.disk(project)
     assert {each.status for each in found} == {status}
     assert f"{free:.1f} GB free at {project}" in found[0].text
 
 
 def test_small_shared_memory_is_named(project, monkeypatch):
     usage = SimpleNamespace(free=64 * 2**20)
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda place: usage)
-    text = the_one(health.shared_memory(project), "mend")
+    monkeypatch.setattr(this_machine.shutil, "disk_usage", lambda place: usage)
+    text = the_one(this_machine.shared_memory(project), "fix")
     assert text.startswith("64 MB free") and "--shm-size" in text
 
 
 def test_dvc_is_examined(project, monkeypatch):
-    monkeypatch.setattr(health.shutil, "which", lambda name: f"/bin/{name}")
-    assert "stages have run" in the_one(health.dvc(project), "ok")
+    monkeypatch.setattr(this_machine.shutil, "which", lambda name: f"/bin/{name}")
+    assert "stages have run" in the_one(this_machine.dvc(project), "ok")
     held = {"write": {"x": {"pid": os.getpid(), "cmd": "dvc repro"}}, "read": {}}
     (project / ".dvc/tmp").mkdir()
     (project / ".dvc/tmp/rwlock").write_text(json.dumps(held))
-    assert "`dvc repro` is at work" in the_one(health.dvc(project), "warning")
+    assert "`dvc repro` is running" in the_one(this_machine.dvc(project), "warning")
     held["write"]["x"]["pid"] = 2**22 + 1  # beyond Linux's largest
     (project / ".dvc/tmp/rwlock").write_text(json.dumps(held))
     (project / "dvc.lock").write_text("schema: [")
-    assert "dvc.lock is damaged; `git checkout" in the_one(health.dvc(project), "mend")
+    assert "dvc.lock is damaged; `git checkout" in the_one(this_machine.dvc(project), "fix")
     shutil.rmtree(project / ".dvc")
-    assert "no DVC repository" in the_one(health.dvc(project), "mend")
-    monkeypatch.setattr(health.shutil, "which", lambda name: None)
-    assert "dvc is not on PATH" in the_one(health.dvc(project), "mend")
+    assert "not a DVC repository" in the_one(this_machine.dvc(project), "fix")
+    monkeypatch.setattr(this_machine.shutil, "which", lambda name: None)
+    assert "dvc is not on PATH" in the_one(this_machine.dvc(project), "fix")
 
 
 def free_port():
@@ -185,12 +191,14 @@ def server(status=200, text="{}"):
 @pytest.mark.parametrize("address", ["ray://host:10001", "host", "http://host:8265", "host:port"])
 def test_an_address_of_another_kind_is_named(project, monkeypatch, address):
     monkeypatch.setenv("RAY_ADDRESS", address)
-    assert "legal: host:port of the head node" in the_one(reach.ray_cluster(project), "mend")
+    assert "must be host:port of the head node" in the_one(
+        other_machines.ray_cluster(project), "fix"
+    )
 
 
 def test_a_cluster_that_is_away_is_named(project, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port()}")
-    assert "no Ray cluster answers at" in the_one(reach.ray_cluster(project), "mend")
+    assert "no Ray cluster answers at" in the_one(other_machines.ray_cluster(project), "fix")
 
 
 def answering(code, out="", err=""):
@@ -210,21 +218,21 @@ This process on 127.0.0.1 was started with:
     ("answer", "status", "text"),
     [
         (answering(0, '[{"CPU": 1}, {"CPU": 4}]'), "ok", "2 nodes, 5 CPUs, 0 GPUs, room for 2"),
-        (answering(0, '[{"CPU": 1}]'), "mend", "room for 0; params.yaml asks for 1 workers of 2"),
-        (answering(1, err=MISMATCH), "mend", "Ray: 2.50.0 Python: 3.12.1 This process"),
-        (answering(1, err="ray.exceptions.AuthenticationError: x"), "mend", "RAY_AUTH_MODE=token"),
+        (answering(0, '[{"CPU": 1}]'), "fix", "room for 0; params.yaml asks for 1 workers of 2"),
+        (answering(1, err=MISMATCH), "fix", "Ray: 2.50.0 Python: 3.12.1 This process"),
+        (answering(1, err="ray.exceptions.AuthenticationError: x"), "fix", "RAY_AUTH_MODE=token"),
         (
             answering(1, err="W: Unauthenticated: x\nConnectionError"),
-            "mend",
+            "fix",
             "RAY_AUTH_MODE=token",
         ),
-        (answering(1, err="a\nConnectionError: gone\n"), "mend", "cannot be joined: Connection"),
+        (answering(1, err="a\nConnectionError: gone\n"), "fix", "cannot be joined: Connection"),
     ],
 )
 def test_what_a_cluster_answers_is_read(project, monkeypatch, answer, status, text):
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    monkeypatch.setattr(reach.subprocess, "run", answer)
-    assert text in the_one(reach.ray_cluster(project), status)
+    monkeypatch.setattr(other_machines.subprocess, "run", answer)
+    assert text in the_one(other_machines.ray_cluster(project), status)
 
 
 def test_a_cluster_that_hangs_is_named(project, monkeypatch):
@@ -232,23 +240,23 @@ def test_a_cluster_that_hangs_is_named(project, monkeypatch):
         raise subprocess.TimeoutExpired("ray", options["timeout"])
 
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    monkeypatch.setattr(reach.subprocess, "run", hang)
-    assert "it hangs" in the_one(reach.ray_cluster(project), "mend")
+    monkeypatch.setattr(other_machines.subprocess, "run", hang)
+    assert "or hangs" in the_one(other_machines.ray_cluster(project), "fix")
 
 
 @pytest.mark.parametrize(
     ("status", "version", "verdict", "text"),
     [
         (200, ray.__version__, "ok", f"Ray {ray.__version__} at http://"),
-        (200, "2.1.0", "mend", "Ray 2.1.0 at"),
-        (401, "", "mend", "asks for a token"),
-        (500, "", "mend", "answers 500"),
+        (200, "2.1.0", "fix", "Ray 2.1.0 at"),
+        (401, "", "fix", "asks for a token"),
+        (500, "", "fix", "answers 500"),
     ],
 )
 def test_a_dashboard_is_examined(monkeypatch, status, version, verdict, text):
     with server(status, json.dumps({"ray_version": version})) as (address, _):
         monkeypatch.setenv("RAY_API_SERVER_ADDRESS", f"http://{address}")
-        assert text in the_one(reach.dashboard(), verdict)
+        assert text in the_one(other_machines.dashboard(), verdict)
 
 
 def test_a_dashboard_is_sent_the_token_and_one_that_is_away_is_named(monkeypatch):
@@ -256,46 +264,46 @@ def test_a_dashboard_is_sent_the_token_and_one_that_is_away_is_named(monkeypatch
         monkeypatch.setenv("RAY_API_SERVER_ADDRESS", f"http://{address}")
         monkeypatch.setenv("RAY_AUTH_MODE", "token")
         monkeypatch.setenv("RAY_AUTH_TOKEN", "the-token")
-        the_one(reach.dashboard(), "ok")
+        the_one(other_machines.dashboard(), "ok")
     assert seen[0]["Authorization"] == "Bearer the-token"
-    assert "does not answer" in the_one(reach.dashboard(), "mend")
+    assert "does not answer" in the_one(other_machines.dashboard(), "fix")
 
 
 def test_a_tracking_server_is_examined_and_its_password_masked(project, monkeypatch):
     with server() as (address, seen):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ada:secret@{address}")
-        assert "http://***@" in the_one(reach.mlflow(project), "ok")
+        assert "http://***@" in the_one(other_machines.mlflow(project), "ok")
         assert seen[0]["Authorization"] == "Basic YWRhOnNlY3JldA=="
-    found = the_one(reach.mlflow(project), "mend")
+    found = the_one(other_machines.mlflow(project), "fix")
     assert "does not answer" in found and "secret" not in found
     with server(403) as (address, _):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{address}")
-        assert "answers 403" in the_one(reach.mlflow(project), "mend")
+        assert "answers 403" in the_one(other_machines.mlflow(project), "fix")
 
 
 def test_a_store_in_a_file_is_examined(project, monkeypatch):
-    assert "is made by the first run" in the_one(reach.mlflow(project), "ok")
+    assert "the first run creates" in the_one(other_machines.mlflow(project), "ok")
     (project / "runs").mkdir()
     store = project / "runs/mlflow.db"
     store.write_text("no database" * 100)
-    assert "is no store of MLflow" in the_one(reach.mlflow(project), "mend")
+    assert "is not a store of MLflow" in the_one(other_machines.mlflow(project), "fix")
     store.unlink()
     with sqlite3.connect(store) as made:
         made.execute("CREATE TABLE runs (id)")
-    assert "can be written to, 0 runs" in the_one(reach.mlflow(project), "ok")
-    monkeypatch.setattr(reach.os, "access", lambda *_: False)
-    assert "cannot be written to" in the_one(reach.mlflow(project), "mend")
+    assert "can be written to, 0 runs" in the_one(other_machines.mlflow(project), "ok")
+    monkeypatch.setattr(other_machines.os, "access", lambda *_: False)
+    assert "cannot be written to" in the_one(other_machines.mlflow(project), "fix")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "off")
-    assert "nothing is tracked" in the_one(reach.mlflow(project), "ok")
+    assert "nothing is tracked" in the_one(other_machines.mlflow(project), "ok")
 
 
 def test_a_shared_place_is_written_to(tmp_path, monkeypatch):
     monkeypatch.setenv("HOSM_STORAGE", str(tmp_path / "shared"))
-    assert "can be written to" in the_one(reach.shared_storage(), "ok")
+    assert "can be written to" in the_one(other_machines.shared_storage(), "ok")
     assert [path.name for path in (tmp_path / "shared/files").iterdir()] == []
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOSM_STORAGE", str(tmp_path / "file"))
-    assert "cannot be written to" in the_one(reach.shared_storage(), "mend")
+    assert "cannot be written to" in the_one(other_machines.shared_storage(), "fix")
 
 
 def broken():
@@ -312,19 +320,19 @@ def test_a_check_that_fails_or_hangs_is_told_beside_the_others():
     found = doctor.examine(checks, patience=0.3)
     assert time.monotonic() - begun < 5
     assert found == [
-        ("fails", Finding("mend", "the check failed: KeyError: 'bug'")),
-        ("hangs", Finding("mend", "no answer within 0.3 s")),
+        ("fails", Finding("fix", "the check failed: KeyError: 'bug'")),
+        ("hangs", Finding("fix", "no answer within 0.3 s")),
         ("works", Finding("ok", "fine")),
         ("works", Finding("warning", "nearly")),
     ]
 
 
-@pytest.mark.parametrize("status", ["ok", "mend"])
-def test_the_exit_status_says_whether_there_is_something_to_mend(monkeypatch, capsys, status):
+@pytest.mark.parametrize("status", ["ok", "fix"])
+def test_the_exit_status_says_whether_there_is_something_to_fix(monkeypatch, capsys, status):
     checks = {"one": lambda: [Finding(status, "http://a:b@host\nends")]}
     monkeypatch.setattr(doctor, "CHECKS", checks)
     for options in ((), ("--json",)):
-        if status == "mend":
+        if status == "fix":
             with pytest.raises(SystemExit) as left:
                 doctor.doctor(*options)
             assert left.value.code == 1
