@@ -240,7 +240,7 @@ def greedy(raw):
         (diverging, "diverged", 280),
         (
             greedy,
-            "got 9: so many, of 1 CPUs each, do not fit into the cluster, whose nodes have 1, 2 CPUs",
+            "do not fit into the cluster, whose nodes have 1, 2 CPUs",
             90,
         ),
     ],
