@@ -274,9 +274,12 @@ DATA = {
     "another dtype": (
         prepared(array("train.npy", POINTS[:60].astype(int))),
         "train.npy",
-        "no float32",
+        "float32",
     ),
-    "NaN": (prepared(array("train.npy", POINTS[:60] * np.nan)), "train.npy holds NaN"),
+    "NaN": (
+        prepared(array("train.npy", POINTS[:60] * np.nan)),
+        "train.npy must hold finite float32 numbers",
+    ),
     "objects": (
         prepared(array("train.npy", OBJECTS, allow_pickle=True)),
         "train.npy",
@@ -290,22 +293,26 @@ DATA = {
     ),
     "other values": (prepared(array("train.npy", POINTS[:60])), "train.npy was altered", "hash"),
     "a card of another hash": (prepared(card(sha256="0")), "card.json", "sha256"),
-    "a card of other files": (prepared(card(files={"../x.npy": ""})), "'../x.npy'", "legal: "),
+    "a card of other files": (
+        prepared(card(files={"../x.npy": ""})),
+        "'../x.npy'",
+        "must be among",
+    ),
     "a card that is a list": (
         prepared(lambda f: (f / "card.json").write_text("[]")),
         "card.json",
-        "legal is a",
+        "must be a",
     ),
     "a foreign folder": (
         lambda place: datasets.save(datasets.load(place / "data/prepared/two-modes"), place),
-        "holds something",
-        "legal: a data set, or nothing",
+        "must hold a data set or nothing",
+        "holds other files",
     ),
     "unknown name": (lambda place: datasets.prepare("ring7", **SIZES, seed=0), "'ring7'", "ring6"),
     "no points": (
         lambda place: datasets.prepare("ring6", **SIZES | {"test_points": 0}, seed=0),
-        "test_points is 0",
-        "1 or more",
+        "test_points must be at least 1",
+        "got 0",
     ),
     "no file": (
         lambda place: datasets.prepare("x.npy", **SIZES, seed=0, folder=place),
@@ -313,8 +320,8 @@ DATA = {
     ),
     "too few rows": (
         own("x.npy", lambda p: np.save(p, POINTS[:99])),
-        "100 points are asked for",
-        "99",
+        "at most 99 points",
+        "got 100",
     ),
     "a vector": (
         own("x.npy", lambda p: np.save(p, POINTS[:, 0])),
@@ -447,7 +454,7 @@ MODELS = {
     ),
     "a card that is a list": (
         model(lambda f: (f / "card.json").write_text("[]")),
-        "legal is an object",
+        "must hold an object",
     ),
     "a truncated card": (model(lambda f: truncated(f / "card.json")), "no complete model"),
     "a card of another width": (
@@ -510,10 +517,10 @@ COMMANDS = {
         "legal: ",
         "ring6",
     ),
-    "train without a name": (command("pipeline.train"), "takes other arguments", "'name'"),
+    "train without a name": (command("pipeline.train"), "the arguments of", "'name'"),
     "train with two names": (
         command("pipeline.train", "a", "b"),
-        "takes other arguments",
+        "the arguments of",
         "too many",
     ),
     "train before the data": (
@@ -524,10 +531,10 @@ COMMANDS = {
     "prepare unknown data": (
         command("pipeline.prepare", "nosuch"),
         "'nosuch'",
-        "legal: ",
+        "must be one of",
         "ring6",
     ),
-    "sweep with a name": (command("pipeline.sweep", "ring6"), "takes other arguments", "too many"),
+    "sweep with a name": (command("pipeline.sweep", "ring6"), "the arguments of", "too many"),
     "sweep before the data": (command("pipeline.sweep"), "does not exist", "dvc repro prepare@"),
     "accuracy before the sweep": (
         command("pipeline.accuracy"),
@@ -556,7 +563,7 @@ COMMANDS = {
     "a cluster's address of another kind": (
         command("pipeline.train", "two-modes", RAY_ADDRESS="http://host:8265"),
         "RAY_ADDRESS = 'http://host:8265'",
-        "legal: host:port",
+        "must be host:port",
     ),
     "report before anything": (command("pipeline.report"), "does not exist", "run the stage"),
     "an unknown stage": (command("pipeline.nosuch"), "pipeline.nosuch"),
@@ -565,12 +572,16 @@ COMMANDS = {
         "'train@nosuch'",
         "train@ring6",
     ),
-    "submit without a name": (command(SUBMIT), "takes other arguments"),
-    "submit without a place": (command(SUBMIT, "sweep"), "HOSM_STORAGE is not set", "legal: "),
+    "submit without a name": (command(SUBMIT), "the arguments of"),
+    "submit without a place": (
+        command(SUBMIT, "sweep"),
+        "HOSM_STORAGE must be a folder or URI",
+        "is not set",
+    ),
     "submit to a relative place": (
         command(SUBMIT, "sweep", HOSM_STORAGE="shared"),
         "'shared'",
-        "legal: an absolute path",
+        "must be an absolute path",
     ),
     "submit to an unknown kind of place": (
         command(SUBMIT, "sweep", HOSM_STORAGE="s4://ada:word@bucket"),
@@ -603,12 +614,12 @@ COMMANDS = {
     "exchange in an unknown direction": (
         command(EXCHANGE, "fetch", "sweep", HOSM_STORAGE="/tmp"),
         "'fetch'",
-        "legal: push, pull",
+        "must be push or pull",
     ),
     "a doctor of an unknown option": (
         command("hosm.experiment.doctor", "--js"),
         "'--js'",
-        "legal: --json",
+        "must be --json",
     ),
 }
 

@@ -99,7 +99,7 @@ def submit(stage: str) -> None:
         stage: its name, as in `dvc repro`: train@ring6, sweep.
 
     Raises:
-        ValueError: there is no such stage, or HOSM_STORAGE is not set or not legal.
+        ValueError: there is no such stage, or HOSM_STORAGE is not set or is not a place.
         StageError: the cluster does not answer, or the job failed.
     """
     files, store = stage_files(PROJECT, stage), open_store()

@@ -85,7 +85,7 @@ def law(name: str) -> Law:
         ValueError: there is none of that name.
     """
     if name not in SYNTHETIC:
-        raise ValueError(f"no exact law is named {name!r}; legal: {', '.join(SYNTHETIC)}")
+        raise ValueError(f"the law must be one of {', '.join(SYNTHETIC)}, got {name!r}")
     return SYNTHETIC[name]()
 
 
@@ -109,14 +109,15 @@ def prepare(
         folder: where official files lie, or where they go; paths are relative to it.
 
     Raises:
-        ValueError: the name or a size is not legal, or a file holds something else than data.
+        ValueError: there is no such data set, a size is below 1 or above what there is, or a file
+            does not hold data.
         FileNotFoundError: a file is missing and cannot be downloaded.
         ImportError: a package is missing that only this data set needs.
     """
     sizes = dict(zip(SPLITS, (train_points, validation_points, test_points), strict=True))
     for split, size in sizes.items():
         if size < 1:
-            raise ValueError(f"{split}_points is {size}; legal values are 1 or more")
+            raise ValueError(f"{split}_points must be at least 1, got {size}")
     place = Path(folder) if folder else None
     if name in SYNTHETIC or name in PLANAR:
         return _drawn(name, sizes, seed)
@@ -125,8 +126,8 @@ def prepare(
     if Path(name).suffix in FORMATS:
         return _divided((place or Path()) / name, sizes, seed)
     files = (f"a path ending in {suffix}" for suffix in FORMATS)
-    legal = ", ".join([*SYNTHETIC, *PLANAR, *IMAGES, *files])
-    raise ValueError(f"no data set is named {name!r}; legal: {legal}")
+    known = ", ".join([*SYNTHETIC, *PLANAR, *IMAGES, *files])
+    raise ValueError(f"the data set must be one of {known}, got {name!r}")
 
 
 def _assembled(
@@ -206,7 +207,9 @@ def _picked(name: str, sizes: dict[str, int], seed: int, folder: Path | None) ->
     for number, (split, size) in enumerate(sizes.items()):
         images, classes = pools[split]
         if size > len(classes):
-            raise ValueError(f"{split}_points is {size}; legal for {name} are 1 to {len(classes)}")
+            raise ValueError(
+                f"{split}_points must be at most {len(classes)} for {name}, got {size}"
+            )
         chosen = _balanced(classes, size, default_rng([seed % 2**64, number]))
         parts[split] = images[chosen].astype(np.float32) / about.unit + about.low
         labels[split] = classes[chosen].astype(np.int64)
@@ -218,7 +221,9 @@ def _divided(path: Path, sizes: dict[str, int], seed: int) -> DataSet:
     rows = read_own(path)
     wanted = sum(sizes.values())
     if wanted > len(rows):
-        raise ValueError(f"{wanted} points are asked for; {path} holds {len(rows)}")
+        raise ValueError(
+            f"the splits must have at most {len(rows)} points, as {path} has, got {wanted}"
+        )
     order = default_rng(seed % 2**64).permutation(len(rows))
     ends = np.cumsum(list(sizes.values()))[:-1]
     chosen = dict(zip(sizes, np.split(order[:wanted], ends), strict=True))
@@ -237,12 +242,14 @@ def save(data: DataSet, folder: str | Path) -> None:
         folder: where to.
 
     Raises:
-        ValueError: the folder holds something else than a data set.
+        ValueError: the folder holds other files than those of a data set.
     """
     folder = Path(folder).absolute()
     if folder.exists() and not (folder / "card.json").is_file():
         if not folder.is_dir() or any(folder.iterdir()):
-            raise ValueError(f"folder {folder} holds something; legal: a data set, or nothing")
+            raise ValueError(
+                f"folder {folder} must hold a data set or nothing, and holds other files"
+            )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as aside:
         fresh = Path(aside, "fresh")
@@ -287,11 +294,11 @@ def _card(path: Path) -> dict[str, Any]:
     entries = card if isinstance(card, dict) else {}
     for key, kind in ENTRIES.items():
         if not isinstance(entries.get(key), kind):
-            raise ValueError(f"{key} is {entries.get(key)!r}; legal is a {kind.__name__}")
+            raise ValueError(f"{key} must be a {kind.__name__}, got {entries.get(key)!r}")
     points = {f"{split}.npy" for split in SPLITS}
-    legal = points, points | {f"{split}_labels.npy" for split in SPLITS}
-    if set(card["files"]) not in legal or set(card["counts"]) != set(SPLITS):
-        raise ValueError(f"it names the files {sorted(card['files'])}; legal: {sorted(legal[1])}")
+    every = points | {f"{split}_labels.npy" for split in SPLITS}
+    if set(card["files"]) not in (points, every) or set(card["counts"]) != set(SPLITS):
+        raise ValueError(f"files must be among {sorted(every)}, got {sorted(card['files'])}")
     if _hash_of_all(card["files"]) != card["sha256"]:
         raise ValueError("sha256 is not the hash of the entry files")
     return card
@@ -304,8 +311,10 @@ def _verify(path: Path, array: Array, card: dict[str, Any]) -> None:
     if not labelled:
         shape += (math.prod(card["shape"]),)
         if array.dtype != np.float32 or not np.isfinite(array).all():
-            raise ValueError(f"{path} holds NaN, infinite values, or no float32 numbers")
+            raise ValueError(
+                f"{path} must hold finite float32 numbers, got {array.dtype}, NaN or infinite ones"
+            )
     if array.shape != shape:
-        raise ValueError(f"{path} has the shape {array.shape}; its card says {shape}")
+        raise ValueError(f"{path} must have the shape {shape} of its card, got {array.shape}")
     if _hash(array) != card["files"][path.name]:
         raise ValueError(f"{path} was altered: its hash is not the one in card.json")

@@ -69,7 +69,7 @@ def read_own(path: Path) -> Array:
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)
     if not np.isfinite(rows).all():
-        raise ValueError(f"{path} holds missing or infinite values; legal are finite numbers")
+        raise ValueError(f"{path} must hold finite numbers, and holds missing or infinite ones")
     return rows
 
 
@@ -138,7 +138,7 @@ def _official(kind: str, names: Sequence[str], folder: Path | None) -> list[Path
 
 
 def _found(names: Sequence[str], root: Path) -> list[Path]:
-    """Return where files lie in a folder, under the official names of theirs."""
+    """Return where files lie in a folder, by their official names."""
     places = (".", "MNIST/raw", "cifar-10-batches-py", "cifar-10-batches-bin")
     found = []
     for name in names:
@@ -168,7 +168,7 @@ class _Arrays(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401
         """Return one of the names that arrays are built with."""
         if f"{module}.{name}" not in BUILDERS:
-            raise pickle.UnpicklingError(f"it holds {module}.{name}; legal are arrays")
+            raise pickle.UnpicklingError(f"it must hold arrays alone, got {module}.{name}")
         return super().find_class(module, name)
 
 
@@ -180,10 +180,12 @@ def _cifar_batch(path: Path) -> Block:
     with path.open("rb") as file:
         batch = _Arrays(file, encoding="latin1").load()
     if not isinstance(batch, dict) or not {"data", "labels"} <= set(batch):
-        raise ValueError("it is no batch; legal are dictionaries with data and labels")
+        raise ValueError("it must be a dictionary with data and labels")
     images, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
     if images.dtype != np.uint8 or images.shape != (len(labels), 3072):
-        raise ValueError(f"it holds {images.dtype} {images.shape}; legal: uint8, (n, 3072)")
+        raise ValueError(
+            f"data must be uint8 of shape (n, 3072), got {images.dtype} of {images.shape}"
+        )
     return images, labels
 
 

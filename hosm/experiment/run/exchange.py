@@ -9,7 +9,7 @@ fetched is verified, and appears whole or not at all; nothing in it is executed.
     python -m hosm.experiment.run.exchange push train@ring6   # the stage's inputs to HOSM_STORAGE
     python -m hosm.experiment.run.exchange pull train@ring6     # its results from there
 
-do by hand what `hosm.experiment.cluster.submit` does around a job.
+do by hand what `hosm.experiment.cluster.submit` does before and after a job.
 """
 
 import functools
@@ -56,11 +56,11 @@ def storage() -> str | None:
     """Return HOSM_STORAGE, None if it is not set.
 
     Raises:
-        ValueError: it is a relative path, which each machine would take for another.
+        ValueError: it is a relative path, which means another folder on each machine.
     """
     place = os.environ.get("HOSM_STORAGE") or None
     if place and "://" not in place and not Path(place).is_absolute():
-        raise ValueError(f"HOSM_STORAGE = {place!r}; legal: an absolute path, or a URI")
+        raise ValueError(f"HOSM_STORAGE must be an absolute path or a URI, got {place!r}")
     return place
 
 
@@ -99,7 +99,7 @@ def stage_files(root: Path, *names: str) -> StageFiles:
 
     Args:
         root: folder of the project.
-        names: of the stage, as in `dvc repro`; the first that exists is taken.
+        names: of the stage, as in `dvc repro`; the first that exists is used.
 
     Raises:
         ValueError: there is none of these names.
@@ -108,7 +108,7 @@ def stage_files(root: Path, *names: str) -> StageFiles:
     for name in names:
         if name in every:
             return every[name]
-    raise ValueError(f"no stage is named {names[0]!r}; legal: {', '.join(every)}")
+    raise ValueError(f"the stage must be one of {', '.join(every)}, got {names[0]!r}")
 
 
 def _hash(path: Path) -> str:
@@ -146,7 +146,7 @@ class Store:
         return f"{self.base}/{path}.sha256"
 
     def forget(self, paths: Sequence[str]) -> None:
-        """Make what lies at some paths count as missing."""
+        """Mark what lies at some paths as missing."""
         for path in paths:
             if self.system.exists(self._listed(path)):
                 self.system.rm_file(self._listed(path))
@@ -186,7 +186,7 @@ class Store:
             digest, _, name = line.partition("  ")
             inside = name == path or name.startswith(f"{path}/")
             if not inside or ".." in PurePosixPath(name).parts:
-                raise ValueError(f"{masked(listed)} lists {name!r}; legal: files of {path}")
+                raise ValueError(f"{masked(listed)} must list files of {path}, got {name!r}")
             hashes[name] = digest
         return hashes
 
@@ -220,17 +220,19 @@ def open_store() -> Store:
     """Return the store at HOSM_STORAGE.
 
     Raises:
-        ValueError: it is not set, or not legal.
+        ValueError: it is not set, or is a relative path or an unknown kind of URI.
         ImportError: it needs a package that is not installed.
     """
     place = storage()
     if place is None:
-        raise ValueError("HOSM_STORAGE is not set; legal: a folder or URI that all machines see")
+        raise ValueError(
+            "HOSM_STORAGE must be a folder or URI that all machines see, and is not set"
+        )
     return Store(place)
 
 
 def _put_in_place(fresh: Path, target: Path, aside: Path) -> None:
-    """Move a file or a folder to its place; what stood there is moved aside, or back again."""
+    """Move a file or a folder to its place; what was there is moved aside, and back on failure."""
     if target.exists():
         target.rename(aside)
     try:
@@ -249,7 +251,7 @@ def exchanged(root: Path, *names: str) -> Iterator[None]:
 
     Args:
         root: folder of the project.
-        names: of the stage; the first that dvc.yaml knows is taken.
+        names: of the stage; the first that is in dvc.yaml is used.
 
     Raises:
         FileNotFoundError: an input is missing.
@@ -278,7 +280,7 @@ def exchange(direction: str, stage: str) -> None:
         stage: its name, as in `dvc repro`.
 
     Raises:
-        ValueError: one of them is not legal, or what is fetched was altered.
+        ValueError: there is no such direction or stage, or a fetched file was altered.
         FileNotFoundError: a file is missing.
     """
     files, store = stage_files(PROJECT, stage), open_store()
@@ -287,7 +289,7 @@ def exchange(direction: str, stage: str) -> None:
     elif direction == "pull":
         store.pull(PROJECT, files.outputs)
     else:
-        raise ValueError(f"direction is {direction!r}; legal: push, pull")
+        raise ValueError(f"direction must be push or pull, got {direction!r}")
 
 
 if __name__ == "__main__":

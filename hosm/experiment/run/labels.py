@@ -29,26 +29,26 @@ def named(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping):
             flat |= named(value, f"{name}.")
         elif value is not None:
-            flat[_legal(name)] = value
+            flat[_accepted(name)] = value
     return flat
 
 
-def _legal(name: str) -> str:
+def _accepted(name: str) -> str:
     name = re.sub(r"[^\w/.\-: ]", "_", name, flags=re.ASCII)[:NAME]
     unique = posixpath.normpath(name) == name and name[0] not in "./"  # as the name of a file
     return name if unique else "_" + name[1:].replace("/", "_")
 
 
 def texts(values: Mapping[str, Any], length: int) -> dict[str, str]:
-    """Return values as texts of at most `length` characters, without secrets, by legal names."""
+    """Return values as texts of at most `length` characters, without secrets."""
     whole = {name: masked(str(value)) for name, value in named(values).items()}
     return {k: t if len(t) <= length else f"{t[: length - 3]}..." for k, t in whole.items()}
 
 
 def number(name: str, value: Any) -> float:  # noqa: ANN401
-    """Return a metric as a float, NaN if it is infinite; TypeError if it is no number."""
+    """Return a metric as a float, NaN if it is infinite; TypeError if it is not a number."""
     if isinstance(value, str | bytes):
-        raise TypeError(f"the metric {name} is {value!r}; legal are numbers")
+        raise TypeError(f"the metric {name} must be a number, got {value!r}")
     finite = float(value)
     return finite if math.isfinite(finite) else math.nan
 

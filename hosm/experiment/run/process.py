@@ -1,4 +1,4 @@
-"""What every stage does around its work: find the project, report errors, die with its parent."""
+"""What every stage does around its work: find the project, report errors, end with its parent."""
 
 import ctypes
 import inspect
@@ -76,12 +76,12 @@ def keep_freed_memory(keep: bool = True) -> None:
 
 
 def identity() -> str:
-    """Return what this process is known by: its host, its number and when it started."""
+    """Return what identifies this process: its host, its number and when it started."""
     return f"{socket.gethostname()} {os.getpid()} {psutil.Process().create_time()}"
 
 
 def has_ended(known: str) -> bool:
-    """Whether a process of this host has ended; of another host's nothing is known, hence no.
+    """Say whether a process of this host has ended; False for one of another host.
 
     Args:
         known: as returned by `identity`.
@@ -127,7 +127,7 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
     try:
         inspect.signature(stage).bind(*arguments)
     except TypeError as error:
-        raise SystemExit(f"error: {stage.__name__} takes other arguments: {error}") from error
+        raise SystemExit(f"error: the arguments of {stage.__name__} are wrong: {error}") from error
     keep_freed_memory()
     signal.signal(signal.SIGTERM, _interrupt)
     if "DVC_STAGE" in os.environ:

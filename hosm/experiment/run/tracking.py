@@ -83,8 +83,8 @@ def _sqlite_file(uri: str, root: Path = Path("/")) -> Path | None:
     return root / uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
 
 
-def _settle() -> None:
-    """Bound MLflow's patience and turn its telemetry off, where the user has not said."""
+def _set_defaults() -> None:
+    """Shorten MLflow's retries and turn its telemetry off, unless the user has set either."""
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     set_telemetry_client()  # reads the environment again, as at import
@@ -92,7 +92,7 @@ def _settle() -> None:
 
 def _client(uri: str) -> MlflowClient:
     """Return a client, after a look whether a SQLite file is one: MLflow would retry for long."""
-    _settle()
+    _set_defaults()
     file = _sqlite_file(uri)
     if file:
         place = f"{file.as_uri()}?mode=rw"
@@ -153,7 +153,7 @@ class RunLogger:
         NaN stays NaN. Infinite values become NaN, as MLflow would store them as 1.8e308.
 
         Raises:
-            TypeError: a value is no number.
+            TypeError: a value is not a number.
         """
         now, values = int(1000 * time.time()), named(metrics)
         entries = [Metric(k, number(k, value), now, step or 0) for k, value in values.items()]
@@ -252,10 +252,10 @@ class Tracker:
             key: what the run is known by, as a tag.
 
         Raises:
-            ValueError: the status is not legal.
+            ValueError: there is no such status.
         """
         if status not in STATUSES:
-            raise ValueError(f"status is {status!r}; legal: {', '.join(STATUSES)}")
+            raise ValueError(f"status must be one of {', '.join(STATUSES)}, got {status!r}")
         above = parent.run_id if isinstance(parent, RunLogger) else parent
         if known := self._known(key, status):
             RunLogger(self.uri, known).set_tags({"mlflow.parentRunId": above})

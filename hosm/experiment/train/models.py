@@ -129,8 +129,8 @@ def save_model(
         spec: its settings.
         shape: shape of a sample.
         data_std: standard deviation of the clean data.
-        folder: where to; what stood there is replaced.
-        facts: what else the card says, such as the data hash.
+        folder: where to; what is there is replaced.
+        facts: further entries of the card, such as the data hash.
     """
     dimension = math.prod(shape)
     card = {

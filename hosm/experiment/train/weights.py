@@ -1,7 +1,7 @@
-"""Folders of learned weights: `model.safetensors` beside `card.json`, which says what they are.
+"""Folders of learned weights: `model.safetensors`, and `card.json` that describes it.
 
-A folder appears whole or not at all, and nothing in it is executed on reading. The card holds the
-hash of the file of weights.
+A folder is written whole or not at all, and nothing in it is executed on reading. The card holds
+the hash of the file of weights.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ def write_weights(weights: dict[str, Tensor], card: dict[str, Any], folder: Path
 
     Args:
         weights: state dict of the model.
-        card: what they are, of JSON's types.
-        folder: where to; what stood there is replaced.
+        card: their description, of JSON's types.
+        folder: where to; what is there is replaced.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
@@ -64,7 +64,7 @@ def read_weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(f"{folder} holds no complete model: {error}; train it anew") from error
     if not isinstance(card, dict):
-        raise ValueError(f"{folder}/card.json holds a {type(card).__name__}; legal is an object")
+        raise ValueError(f"{folder}/card.json must hold an object, got a {type(card).__name__}")
     if card.get(HASH) != _hash(folder / FILE):
         raise ValueError(f"{folder / FILE} was altered: its hash is not the one in card.json")
     return weights, card

@@ -111,7 +111,7 @@ def test_what_is_saved_is_what_is_loaded(digits, trained, tmp_path):
         (lambda folder: (folder / "model.safetensors").unlink(), "no complete model"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 40), "no complete"),
         (lambda folder: (folder / "card.json").write_text("{"), "no complete model"),
-        (lambda folder: (folder / "card.json").write_text("[]"), "legal is an object"),
+        (lambda folder: (folder / "card.json").write_text("[]"), "must hold an object"),
         (lambda folder: rewrite(folder, width=9), "do not fit its card"),
         (lambda folder: rewrite(folder, shape=[8]), "legal are .channels, height, width."),
         (lambda folder: rewrite(folder, classes=None), "do not fit its card"),

@@ -96,7 +96,7 @@ def test_a_list_cannot_name_files_elsewhere(project, place, tmp_path, name):
     store = Store(place)
     store.push(project, PATHS)
     store.system.pipe_file(f"{store.base}/data/prepared/ring6.sha256", f"0  {name}\n".encode())
-    with pytest.raises(ValueError, match="legal: files of data/prepared/ring6"):
+    with pytest.raises(ValueError, match="must list files of data/prepared/ring6"):
         store.pull(tmp_path / "there", PATHS)
     assert not (tmp_path / "there").exists()
 
@@ -201,7 +201,9 @@ def test_checkpoints_and_files_share_one_place(monkeypatch):
     monkeypatch.setenv("HOSM_STORAGE", "s3://bucket/hosm")
     assert stage.storage_path("train") == "s3://bucket/hosm/train"
     monkeypatch.setenv("HOSM_STORAGE", "shared")
-    with pytest.raises(ValueError, match="HOSM_STORAGE = 'shared'; legal: an absolute path"):
+    with pytest.raises(
+        ValueError, match="HOSM_STORAGE must be an absolute path or a URI, got 'shared'"
+    ):
         stage.storage_path("train")
 
 
@@ -214,5 +216,5 @@ def test_files_are_exchanged_by_hand(project, tmp_path, monkeypatch):
     (project / "reports/metrics/train-ring6.json").unlink()
     exchange.exchange("pull", "train@ring6")
     assert (project / "reports/metrics/train-ring6.json").read_text() == "result"
-    with pytest.raises(ValueError, match="direction is 'fetch'; legal: push, pull"):
+    with pytest.raises(ValueError, match="direction must be push or pull, got 'fetch'"):
         exchange.exchange("fetch", "train@ring6")

@@ -40,7 +40,7 @@ def test_wrong_arguments_are_an_error():
     def stage(name):
         raise AssertionError(name)
 
-    with pytest.raises(SystemExit, match="stage takes other arguments"):
+    with pytest.raises(SystemExit, match="the arguments of stage are wrong"):
         main(stage)
 
 

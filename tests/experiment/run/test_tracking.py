@@ -146,7 +146,9 @@ def test_children_are_found_by_their_params(store):
     assert child.data.metrics == {"error": 5.0}
     assert child.info.status == "FINISHED" and child.info.end_time
     assert len(client.search_runs([store.experiment_id], under)) == 4
-    with pytest.raises(ValueError, match="status is 'DONE'; legal: FINISHED, FAILED, KILLED"):
+    with pytest.raises(
+        ValueError, match="status must be one of FINISHED, FAILED, KILLED, got 'DONE'"
+    ):
         store.finished_child(parent, "x", {}, {}, status="DONE")
 
 
@@ -209,7 +211,7 @@ def test_an_error_in_the_body_marks_the_run_and_passes(store, error, status, war
 
 def test_wrong_calls_pass(store, tmp_path):
     with store.run("wrong") as run:
-        with pytest.raises(TypeError, match="metric loss is '0.5'; legal are numbers"):
+        with pytest.raises(TypeError, match="metric loss must be a number, got '0.5'"):
             run.log_metrics({"loss": "0.5"})
         with pytest.raises(TypeError):
             run.log_metrics({"loss": object()})
