@@ -1,8 +1,8 @@
-"""Settings: params.yaml -> validated, frozen models. The only validation of settings.
+"""params.yaml is read into validated models that cannot change; nothing else checks settings.
 
 A value written as a mapping over the profiles {smoke, laptop, paper} depends on the switch
-`profile`; any other value holds for all three. Unknown keys, wrong types and values out of range
-end in one line that names the value and the legal ones.
+`profile`; any other value holds for all three. An unknown key, a wrong type or a value out of
+range ends in one line, which says what the value must be and what it is.
 """
 
 from itertools import product
@@ -13,9 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from hosm.experiment.settings.layers import Layers, mapping
-from hosm.experiment.settings.model import Backbone, Frozen, ModelParams, SettingsError
+from hosm.experiment.settings.model import Frozen, ModelParams, SettingsError
 from hosm.experiment.settings.sections import (
-    CELL,
     KINDS,
     AccuracyParams,
     ClassifierParams,
@@ -32,30 +31,29 @@ from hosm.experiment.settings.sections import (
     UncertaintyParams,
 )
 
-__all__ = [
-    "CELL",
-    "AccuracyParams",
-    "Backbone",
-    "ClassifierParams",
-    "ClusterParams",
-    "DenoisingParams",
-    "DiversityParams",
-    "MixingParams",
-    "ModelParams",
-    "Params",
-    "PrepareParams",
-    "ReductionParams",
-    "ScalesParams",
-    "ScalingParams",
-    "SettingsError",
-    "SpeedParams",
-    "SweepParams",
-    "UncertaintyParams",
-    "check_rank",
-    "load_params",
-]
+__all__ = ["Params", "check_rank", "load_params"]
 
 Profile = Literal["smoke", "laptop", "paper"]
+MUST = {  # type of pydantic's error -> what the value must be
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "one of {expected}",
+    "finite_number": "finite",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of settings",
+    "model_type": "a mapping of settings",
+    "model_attributes_type": "a mapping of settings",
+}
 BRANCHES = ("constrained-", "tuple[")  # how pydantic names the branches of a union
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -87,41 +85,46 @@ class Params(Frozen):
             SettingsError: there is none of that name.
         """
         if name not in self.train:
-            raise SettingsError(f"no model {name!r} under train; legal: {sorted(self.train)}")
+            raise SettingsError(
+                f"the model must be one of {', '.join(sorted(self.train))}, the sections of "
+                f"train, got {name!r}"
+            )
         return self.train[name]
 
 
 class _Plain(yaml.SafeLoader):
-    """Reads plain values: no key twice, and no alias, of which few lines unfold without end."""
+    """Reads plain values: no key twice, and no alias, since a few of these can fill memory."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
-        """Return the next value; an error if it stands for another one."""
+        """Return the next value; an error if it is an alias."""
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
-            text = f"found the alias *{event.anchor}; legal are plain values"
+            text = f"values must be plain, got the alias *{event.anchor}"
             raise yaml.MarkedYAMLError(problem=text, problem_mark=event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return a mapping; an error if a key stands there twice."""
+        """Return a mapping; an error if it has a key twice."""
         keys = [key.value for key, _ in node.value]
         for key, _ in node.value:
             if keys.count(key.value) > 1:
-                text = f"found the key {key.value} twice; legal is once"
+                text = f"a key must appear once, got {key.value} twice"
                 raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
         return super().construct_mapping(node, deep)
 
 
 def _at_profile(value: Any, profile: str, where: str = "") -> Any:  # noqa: ANN401
-    """Resolve every mapping over profiles within what stands at `where`."""
+    """Resolve every mapping over profiles within the value at `where`."""
     if not isinstance(value, dict):
         return value
     if wrong := [key for key in value if not isinstance(key, str)]:
-        raise SettingsError(f"params.yaml: {where}{wrong[0]!r} is no key; legal are texts")
+        raise SettingsError(f"params.yaml: a key must be a text, got {where}{wrong[0]!r}")
     if value and set(value) <= set(PROFILES):
         if profile not in value:
             given = ", ".join(sorted(value))
-            raise SettingsError(f"params.yaml: {where[:-1]} lacks {profile}; given: {given}")
+            raise SettingsError(
+                f"params.yaml: {where[:-1]} lacks a value for {profile}; it has {given}"
+            )
         return value[profile]
     return {key: _at_profile(inner, profile, f"{where}{key}.") for key, inner in value.items()}
 
@@ -155,12 +158,14 @@ def _arranged(raw: dict[str, Any], train: Layers, sweep: Layers) -> dict[str, An
         names = rest.get("datasets")
         for name in names if isinstance(names, list) else []:
             if name not in [*models]:
-                raise SettingsError(f"sweep.datasets names {name!r}; legal: {sorted(models)}")
+                raise SettingsError(
+                    f"params.yaml: sweep.datasets must be among {', '.join(models)}, got {name!r}"
+                )
     return out
 
 
-def _legal_keys(model: Any, location: tuple[Any, ...]) -> str:  # noqa: ANN401
-    """Return the keys that are legal where an unknown one stands."""
+def _known_keys(model: Any, location: tuple[Any, ...]) -> str:  # noqa: ANN401
+    """Return the keys that are known where an unknown one is found."""
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         model = annotation if hasattr(annotation, "model_fields") else ModelParams
@@ -180,7 +185,7 @@ def _explain(
     layers: Layers | None = None,
     kinds: tuple[str, ...] = (),
 ) -> str:
-    """Return one problem, a misspelt key before the missing one, as a line with what is legal.
+    """Return one problem, a misspelt key before the missing one, in one line.
 
     Args:
         error: what went wrong.
@@ -196,12 +201,16 @@ def _explain(
         place = [layers.source(place[1], "".join(place[2:3]), kinds), *place[2:]]
     name = ".".join(place)
     if first["type"] == "extra_forbidden":
-        return f"params.yaml: unknown key {name}; legal: {_legal_keys(model, first['loc'])}"
+        return f"params.yaml: unknown key {name}; known: {_known_keys(model, first['loc'])}"
     if first["type"] == "missing":
         return f"params.yaml: {name} is missing"
     if first["type"] == "value_error":
         return f"params.yaml: {name}: {first['msg'].removeprefix('Value error, ')}"
-    return f"params.yaml: {name} = {_shown(first['input'])}: {first['msg']}"
+    shown = _shown(first["input"])
+    if first["type"] not in MUST:
+        return f"params.yaml: {name}: {first['msg']}, got {shown}"
+    must = MUST[first["type"]].format(**first.get("ctx", {}))
+    return f"params.yaml: {name} must be {must}, got {shown}"
 
 
 def load_params(path: Path) -> Params:
@@ -211,16 +220,16 @@ def load_params(path: Path) -> Params:
         path: the file.
 
     Raises:
-        SettingsError: a key is unknown or missing, or a value is not legal; in one line.
+        SettingsError: a key is unknown or missing, or a value is wrong; in one line.
     """
     try:
         raw = _Plain(path.read_text()).get_single_data()
     except (OSError, UnicodeError, RecursionError, yaml.YAMLError) as error:
         raise SettingsError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict):
-        raise SettingsError(f"{path} must hold a mapping of sections")
+        raise SettingsError(f"{path} must hold a mapping of sections, got {_shown(raw)}")
     if (profile := raw.get("profile")) not in PROFILES:
-        raise SettingsError(f"profile = {profile!r}; legal: {', '.join(PROFILES)}")
+        raise SettingsError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
     chosen = _at_profile(raw, profile)
     train, sweep = _train_layers(chosen), _sweep_layers(chosen)
     try:
@@ -244,7 +253,7 @@ def load_params(path: Path) -> Params:
 
 
 def _check_images(params: Params, name: str) -> None:
-    """Check what is asked of the denoiser of one set of images against what it learns."""
+    """Check the noise scales that one denoiser of images is used at against those it learns."""
     whole = params.trained(name)
     try:
         params.scales.models(whole)
@@ -257,8 +266,8 @@ def _check_images(params: Params, name: str) -> None:
         for sigma in sigmas:
             if not covered[0] <= sigma <= covered[1]:
                 raise SettingsError(
-                    f"params.yaml: {section} asks for sigma = {sigma}; legal for train.{name}: "
-                    f"{covered[0]} to {covered[1]}"
+                    f"params.yaml: sigma of {section} must lie in [{covered[0]}, {covered[1]}], "
+                    f"the range of train.{name}, got {sigma}"
                 )
 
 
@@ -266,7 +275,7 @@ def check_rank(rank: int, dimension: int) -> None:
     """Check a rank against the data.
 
     Raises:
-        SettingsError: the rank exceeds the dimension.
+        SettingsError: the rank is above the dimension.
     """
     if not 0 <= rank <= dimension:
-        raise SettingsError(f"rank = {rank}; legal for these data: 0..{dimension}")
+        raise SettingsError(f"rank must lie in [0, {dimension}] for these data, got {rank}")

@@ -35,7 +35,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class SettingsError(ValueError):
-    """A setting in params.yaml is not legal."""
+    """A setting in params.yaml is wrong."""
 
 
 class Frozen(BaseModel):
@@ -45,12 +45,12 @@ class Frozen(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_truths_for_numbers(cls, values: Any) -> Any:  # noqa: ANN401
+    def _reject_booleans(cls, values: Any) -> Any:  # noqa: ANN401
         for name, value in values.items() if isinstance(values, dict) else ():
             within = value if isinstance(value, list | tuple) else [value]
             kind = cls.model_fields[name].annotation if name in cls.model_fields else bool
             if kind is not bool and any(isinstance(each, bool) for each in within):
-                raise ValueError(f"{name} is {value}, a truth value; legal is what it stands for")
+                raise ValueError(f"{name} must not be true or false, got {value}")
         return values
 
 
@@ -98,18 +98,20 @@ class ModelParams(Frozen):
     def _fits(self) -> "ModelParams":
         ranged = isinstance(self.sigma, tuple)
         if isinstance(self.sigma, tuple) and self.sigma[0] >= self.sigma[1]:
-            raise ValueError(f"sigma is {list(self.sigma)}; legal: [low, high] with low < high")
+            raise ValueError(f"sigma must be [low, high] with low < high, got {list(self.sigma)}")
         if self.parametrisation == "score" and (ranged or self.psd):
             raise ValueError("parametrisation is score; a range of sigma and psd need denoiser")
         if self.target in NEEDS_PSD and not self.psd:
-            raise ValueError(f"psd is false; the target {self.target} needs psd: true")
+            raise ValueError(f"psd must be true for the target {self.target}, got false")
         if ranged and (self.backbone.skip or self.backbone.frequencies):
-            raise ValueError("a range of sigma has no skip and no frequencies; legal: neither")
+            raise ValueError(
+                "the backbone must have no skip and no frequencies for a range of sigma"
+            )
         return self
 
     @property
     def first_order(self) -> bool:
-        """Whether the model learns s1 alone."""
+        """Say whether the model learns s1 alone."""
         return self.target in ("dsm", "dsm-vr")
 
     def at_scale(self, sigma: float, **changes: int) -> "ModelParams":

@@ -60,8 +60,8 @@ class ClusterParams(Frozen):
         needed, here = self.workers * self.cpus_per_worker, self.local_cpus
         if "RAY_ADDRESS" not in os.environ and needed > here:
             raise ValueError(
-                f"{self.workers} workers need {needed} CPUs, but local_cpus is {here}; "
-                "legal: workers x cpus_per_worker <= local_cpus"
+                f"workers x cpus_per_worker must be at most local_cpus = {here}, got "
+                f"{self.workers} x {self.cpus_per_worker} = {needed}"
             )
         return self
 
@@ -100,7 +100,7 @@ class SweepParams(Frozen):
     models: dict[str, dict[str, Any]]
 
     def diagonal(self, dataset: str) -> bool:
-        """Whether the second-order models of a data set are diagonal."""
+        """Say whether the second-order models of a data set are diagonal."""
         return self.ranks_of(dataset) == (0,)
 
     def ranks_of(self, dataset: str) -> tuple[int, ...]:
@@ -182,11 +182,11 @@ class SpeedParams(Frozen):
     @model_validator(mode="after")
     def _fits(self) -> "SpeedParams":
         for channels, side in self.images:
-            least = channels * side**2
-            if side % 4 or max(self.image_ranks) > least:
+            dimension = channels * side**2
+            if side % 4 or max(self.image_ranks) > dimension:
                 raise ValueError(
-                    f"image [{channels}, {side}], image_ranks up to {max(self.image_ranks)}; "
-                    f"legal: a side divisible by 4, ranks up to {least}"
+                    f"the side of an image must be divisible by 4 and image_ranks at most its "
+                    f"dimension {dimension}, got [{channels}, {side}] and {max(self.image_ranks)}"
                 )
         return self
 
@@ -244,7 +244,9 @@ class MixingParams(Frozen):
     def _fits(self) -> "MixingParams":
         low, high = self.step_sizes
         if low >= high:
-            raise ValueError(f"step_sizes is [{low}, {high}]; legal: [low, high] with low < high")
+            raise ValueError(
+                f"step_sizes must be [low, high] with low < high, got [{low}, {high}]"
+            )
         return self
 
 

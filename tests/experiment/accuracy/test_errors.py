@@ -180,7 +180,7 @@ def test_damaged_models_and_impossible_ranks_are_named(tmp_path):
     (tmp_path / "m" / "card.json").write_text(json.dumps(card))
     with pytest.raises(ValueError, match="do not fit its card"):
         load_model(tmp_path / "m")
-    with pytest.raises(SettingsError, match=r"rank = 6; legal for these data: 0\.\.5"):
+    with pytest.raises(SettingsError, match=r"rank must lie in \[0, 5\] for these data, got 6"):
         build_model(spec(rank=6), (5,), 1.0)
 
 

@@ -400,10 +400,10 @@ def settings(tmp_path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sigma": 2.0}, "diversity asks for sigma = 2.0"),
-        ({"bias_bound": 1.0}, "bias_bound = 1.0"),
+        ({"sigma": 2.0}, r"diversity must lie in .*, got 2.0"),
+        ({"bias_bound": 1.0}, "bias_bound must be below 1.0, got 1.0"),
         ({"times": []}, "diversity.times"),
-        ({"chains": 1}, "diversity.chains = 1"),
+        ({"chains": 1}, "diversity.chains must be at least 2, got 1"),
         ({"chians": 3}, "unknown key diversity.chians"),
     ],
 )

@@ -42,11 +42,11 @@ def spec(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sigma": [1.0, 0.1]}, r"sigma is \[1.0, 0.1\]; legal: \[low, high\]"),
+        ({"sigma": [1.0, 0.1]}, r"sigma must be \[low, high\] with low < high, got \[1.0, 0.1\]"),
         ({"sigma": [0.5, 0.5]}, "low < high"),
-        ({"parametrisation": "score"}, "a range of sigma and psd need denoiser"),
-        ({"parametrisation": "score", "sigma": 0.5}, "psd need denoiser"),
-        ({"psd": False}, "the target likelihood needs psd: true"),
+        ({"parametrisation": "score"}, "must be denoiser for a range of sigma"),
+        ({"parametrisation": "score", "sigma": 0.5}, "or for psd, got score"),
+        ({"psd": False}, "psd must be true for the target likelihood"),
         ({"backbone": {**SPEC["backbone"], "skip": True}}, "no skip and no frequencies"),
         ({"backbone": {**SPEC["backbone"], "frequencies": 4}}, "no skip and no frequencies"),
         ({"sigma": [0.1, -1.0]}, "greater than 0"),
@@ -123,7 +123,7 @@ def test_a_model_of_a_range_is_saved_and_loaded(tmp_path):
         (lambda path: _edited(path, lambda card: card.pop("shape")), "no complete model: 'shape'"),
         (
             lambda path: _edited(path, lambda card: card["settings"].update(psd=False)),
-            "card.json: settings: psd is false; the target likelihood needs psd: true",
+            "card.json: settings: psd must be true for the target likelihood, got false",
         ),
         (
             lambda path: _edited(path, lambda card: card["settings"].update(rank=2)),
@@ -191,29 +191,35 @@ def test_models_of_one_scale_follow_the_model_of_the_range(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda raw: raw.update(images=["mnist6k"]), "no model 'mnist6k' under train; legal"),
+        (lambda raw: raw.update(images=["mnist6k"]), "the model must be one of .*, got 'mnist6k'"),
         (
             lambda raw: raw["scales"]["unconstrained"].update(rnak=3),
-            r"unknown key scales.unconstrained.rnak; legal: .*rank",
+            r"unknown key scales.unconstrained.rnak; known: .*rank",
         ),
         (
             lambda raw: raw["scales"]["unconstrained"].update(target="likelihood"),
-            "scales.unconstrained.*needs psd: true",
+            "scales.unconstrained.*psd must be true",
         ),
         (
             lambda raw: raw["denoising"]["model"].update(rank=-1),
-            "denoising.model.rank = -1: .*greater than or equal to 0",
+            "denoising.model.rank must be at least 0, got -1",
         ),
         (
             lambda raw: raw["train"]["mnist5k"].update(sigma=[1.0, 0.1]),
-            r"train.mnist5k.*sigma is \[1.0, 0.1\]; legal",
+            r"train.mnist5k.*sigma must be .*, got \[1.0, 0.1\]",
         ),
-        (lambda raw: raw["uncertainty"].update(images=1), "uncertainty.images = 1"),
+        (
+            lambda raw: raw["uncertainty"].update(images=1),
+            "uncertainty.images must be at least 2, got 1",
+        ),
         (
             lambda raw: raw["uncertainty"].update(sigmas=[0.3, 2.0]),
-            "uncertainty asks for sigma = 2.0; legal for train.mnist5k: 0.1 to 1.0",
+            r"uncertainty must lie in \[0.1, 1.0\], the range of train.mnist5k, got 2.0",
         ),
-        (lambda raw: raw["uncertainty"].update(direction_sigma=0.05), "asks for sigma = 0.05"),
+        (
+            lambda raw: raw["uncertainty"].update(direction_sigma=0.05),
+            "range of train.mnist5k, got 0.05",
+        ),
     ],
 )
 def test_bad_settings_of_denoisers_end_in_one_line(tmp_path, change, message):
