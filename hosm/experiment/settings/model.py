@@ -100,7 +100,9 @@ class ModelParams(Frozen):
         if isinstance(self.sigma, tuple) and self.sigma[0] >= self.sigma[1]:
             raise ValueError(f"sigma must be [low, high] with low < high, got {list(self.sigma)}")
         if self.parametrisation == "score" and (ranged or self.psd):
-            raise ValueError("parametrisation is score; a range of sigma and psd need denoiser")
+            raise ValueError(
+                "parametrisation must be denoiser for a range of sigma or for psd, got score"
+            )
         if self.target in NEEDS_PSD and not self.psd:
             raise ValueError(f"psd must be true for the target {self.target}, got false")
         if ranged and (self.backbone.skip or self.backbone.frequencies):
