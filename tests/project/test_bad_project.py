@@ -603,7 +603,7 @@ COMMANDS = {
     ),
     "a cluster's address of another kind": (
         command("pipeline.train", "two-modes", RAY_ADDRESS="http://host:8265"),
-        "RAY_ADDRESS = 'http://host:8265'",
+        "got 'http://host:8265'",
         "must be host:port",
     ),
     "report before anything": (command("pipeline.report"), "does not exist", "run the stage"),
