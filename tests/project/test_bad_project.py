@@ -705,7 +705,7 @@ ESTIMATOR = {
     "X without columns": (fit(POINTS[:, :0]), "0 feature(s)"),
     "sigma below 0": (fit(sigma=-1.0), "-1.0"),
     "sigma a word": (fit(sigma="best"), "'best'", "'auto'"),
-    "no sigma": (fit(sigma=[]), "sigma is empty", "legal are"),
+    "no sigma": (fit(sigma=[]), "sigma must hold at least one number"),
     "rank above D": (fit(rank=3), "rank must be", "from 0 to 2, got 3"),
     "unknown target": (fit(target="best"), "'best'", "jacobian, residual, moment"),
     "no steps": (fit(max_steps=0), "max_steps must be", "1 or more, got 0"),
@@ -731,7 +731,7 @@ ESTIMATOR = {
                 hosm.ScoreEstimator.load(place / "e", head=torch.nn.Linear(2, 4)),
             )
         ),
-        "is to be loaded with []",
+        "must be loaded with no module",
         "head",
     ),
 }
