@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_sample_image
 
 import hosm
-from hosm.io import cut, drawn, mapped, places
+from hosm.io import cut_patches, map_over_patches, patch_corners, random_patches
 
 SIDE, TOP = 8, 255.0
 DIRECTIONS, SHOWN = 4, 4
@@ -44,8 +44,8 @@ def psnr(error: np.ndarray) -> float:
 def report(error: np.ndarray, v: np.ndarray) -> None:
     """Print how predicted variances v and measured errors agree, all of the page's shape."""
     square = error**2
-    blocks = places(error, (SIDE, SIDE), SIDE)
-    coarse = [cut(each, (SIDE, SIDE), blocks).mean(1) for each in (v, square)]
+    blocks = patch_corners(error, (SIDE, SIDE), SIDE)
+    coarse = [cut_patches(each, (SIDE, SIDE), blocks).mean(1) for each in (v, square)]
     relation = np.corrcoef(*np.log(coarse))[0, 1]
     print(f"variance of a pixel: predicted {v.mean():.1f}, measured {square.mean():.1f}")
     print(f"correlation of their logarithms over squares of {SIDE} x {SIDE}: {relation:.2f}")
@@ -59,9 +59,9 @@ def directions(
     estimator: hosm.ScoreEstimator, noisy: np.ndarray, clean: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Print how much of the patches' errors leading directions hold; return some patches' own."""
-    corners = places(noisy, (SIDE, SIDE), SIDE)
-    law = estimator.posterior(cut(noisy, (SIDE, SIDE), corners))
-    error = cut(clean, (SIDE, SIDE), corners) - law.mean
+    corners = patch_corners(noisy, (SIDE, SIDE), SIDE)
+    law = estimator.posterior(cut_patches(noisy, (SIDE, SIDE), corners))
+    error = cut_patches(clean, (SIDE, SIDE), corners) - law.mean
     values, vectors = law.directions(DIRECTIONS)
     held = (np.einsum("ndk,nd->nk", vectors, error) ** 2).sum() / (error**2).sum()
     said = values.sum() / law.variance.sum()
@@ -122,7 +122,7 @@ def main() -> None:
         weight_decay=0.01,
         max_steps=options.steps,
         random_state=options.seed,
-    ).fit(drawn(pages, (SIDE, SIDE), options.points, rng))
+    ).fit(random_patches(pages, (SIDE, SIDE), options.points, rng))
     shares: list[np.ndarray] = []
 
     def answer(patches: np.ndarray) -> list[np.ndarray]:
@@ -130,14 +130,14 @@ def main() -> None:
         shares.append(law.clipped_share)
         return [law.mean, law.variance]
 
-    mean, variance = mapped(noisy, (SIDE, SIDE), options.stride, answer)
+    mean, variance = map_over_patches(noisy, (SIDE, SIDE), options.stride, answer)
     error = mean - clean
     print(f"noisy {psnr(noisy - clean):.2f} dB, denoised {psnr(error):.2f} dB")
     print(f"share of the covariances that clipping added: {np.concatenate(shares).mean():.4f}")
     report(error, variance)
     found = directions(estimator, noisy, clean)
     pages_shown = {"clean": clean, "noisy": noisy, "denoised": mean}
-    (square,) = mapped(
+    (square,) = map_over_patches(
         error**2, (SIDE, SIDE), 2, lambda x: [np.broadcast_to(x.mean(1)[:, None], x.shape)]
     )
     pages_shown |= {"std": np.sqrt(variance), "error, smoothed": np.sqrt(square)}

@@ -24,7 +24,7 @@ from sklearn.datasets import load_sample_image
 
 import hosm
 from hosm.estimator import novelty
-from hosm.io import drawn
+from hosm.io import random_patches
 
 SIDE, TEST = 28, 500
 
@@ -44,7 +44,7 @@ def others(test: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Return images of other kinds, most made of the test digits, each of shape (n, 784)."""
     square = test.reshape(-1, SIDE, SIDE)
     photos = [load_sample_image(f"{each}.jpg").mean(2) / 255 for each in ("china", "flower")]
-    patches = drawn(photos, (SIDE, SIDE), TEST, rng)
+    patches = random_patches(photos, (SIDE, SIDE), TEST, rng)
     order = rng.permutation(len(test))
     return {
         "photo patches": patches,

@@ -27,7 +27,7 @@ MOVED = {
     "hosm.experiment.exchange": "hosm.experiment.run.exchange",
     "hosm.experiment.models": "hosm.experiment.train.models",
     "hosm.experiment.submit": "hosm.experiment.cluster.submit",
-    "hosm.files": "hosm.io.files",
+    "hosm.files": "hosm.io",
     "hosm.finite_data": "hosm.distributions.finite_data",
     "hosm.frozen": "hosm.estimator.frozen_denoiser",
     "hosm.heads": "hosm.training.modules",

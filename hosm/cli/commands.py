@@ -19,12 +19,13 @@ import torch
 from hosm.estimator import ScoreEstimator, novelty
 from hosm.estimator.archive import read_archive
 from hosm.io import (
-    check_place,
-    cut,
-    drawn,
+    Array,
+    check_output,
+    cut_patches,
     is_pictures,
-    mapped,
-    places,
+    map_over_patches,
+    patch_corners,
+    random_patches,
     read_pages,
     read_rows,
     write,
@@ -34,7 +35,6 @@ __all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
 
 SIDE = 8  # of a patch, unless another is asked for
 ROWS = 4096  # points whose posteriors are held at once
-Array = np.ndarray[Any, np.dtype[Any]]
 Facts = dict[str, Any]
 Report = Callable[[str], None]
 
@@ -77,7 +77,7 @@ def _training_points(options: Namespace) -> tuple[Any, Facts]:
         raise ValueError(f"{options.data} holds grey and colour pictures; legal are all of a kind")
     shape = (side, side, *colours[0])
     rng = np.random.default_rng(options.seed)
-    return drawn(pages, shape, options.points, rng), facts | {"patch": [*shape]}
+    return random_patches(pages, shape, options.points, rng), facts | {"patch": [*shape]}
 
 
 def fit(options: Namespace, report: Report) -> Facts:
@@ -90,7 +90,7 @@ def fit(options: Namespace, report: Report) -> Facts:
     """
     start = time.perf_counter()
     _check_device(options)
-    check_place(options.out, ())
+    check_output(options.out, ())
     points, facts = _training_points(options)
 
     def callback(progress: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ def _load(options: Namespace) -> ScoreEstimator:
     """Return the model, if the device is there and the results have a place to go."""
     _check_device(options)
     if getattr(options, "out", None):
-        check_place(options.out)
+        check_output(options.out)
     return ScoreEstimator.load(options.model, device=options.device)
 
 
@@ -186,8 +186,8 @@ def _points(estimator: ScoreEstimator, options: Namespace, path: str) -> tuple[A
     parts, where = [], []
     for number, page in enumerate(read_pages(path)):
         shape = _patch(estimator, page)
-        corners = places(page, shape, _stride(options, min(shape[:2])))
-        parts.append(cut(page, shape, corners))
+        corners = patch_corners(page, shape, _stride(options, min(shape[:2])))
+        parts.append(cut_patches(page, shape, corners))
         where.append(np.insert(corners, 0, number, axis=1))
     return np.concatenate(parts), np.concatenate(where)
 
@@ -244,7 +244,7 @@ def denoise(options: Namespace, report: Report) -> Facts:
         for number, page in enumerate(pages, 1):
             shape = _patch(estimator, page)
             stride = _stride(options, max(1, min(shape[:2]) // 4))
-            maps.append(mapped(page, shape, stride, answer))
+            maps.append(map_over_patches(page, shape, stride, answer))
             report(f"picture {number} of {len(pages)}")
         both = [_whole(list(each), options.data) for each in zip(*maps, strict=True)]
         mean, variance = (each[0] if len(each) == 1 else each for each in both)

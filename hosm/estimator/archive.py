@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
@@ -23,6 +21,7 @@ from hosm.estimator.answers import FittedModel
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.frozen_denoiser import frozen_model
 from hosm.estimator.recipe import first_model, with_head
+from hosm.io.atomic_write import atomic_write
 
 __all__ = ["load_model", "read_archive", "save_model", "write_archive"]
 
@@ -44,17 +43,11 @@ def write_archive(path: str | os.PathLike[str], tensors: dict[str, Tensor], card
         TypeError: the card holds a value of a type that JSON does not have.
         ValueError: the card holds a number that is not finite.
     """
-    place = Path(path)
     text = json.dumps(card, allow_nan=False)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     data = save(held, metadata={HEADER_KEY: text})
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as folder:
-        staged = Path(folder) / place.name
-        with staged.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(staged, place)
+    with atomic_write(path) as stream:
+        stream.write(data)
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:

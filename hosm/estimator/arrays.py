@@ -18,12 +18,11 @@ import torch
 from torch import Generator, Tensor
 
 from hosm.checks import check_count
+from hosm.io import Array
 from hosm.operators import DiagonalPlusLowRank
 from hosm.uncertainty import Posterior, leading_directions
 
 __all__ = ["PosteriorArrays", "Scaling", "Table", "as_table", "seed_of", "seeded"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 
 from hosm.estimator.score_estimator import ScoreEstimator
+from hosm.io import Array
 
 __all__ = ["ORDERS", "Novelty", "novelty", "score_features"]
 
 ROWS = 1000  # points whose Hessians are held at once
 FEATURES = ("length", "trace", "curvature")
 ORDERS = {1: FEATURES[:1], 2: FEATURES}  # features of scores up to this order
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,6 @@ from hosm.checks import check_count, check_probabilities
 from hosm.estimator.answers import FittedModel, Losses
 from hosm.estimator.archive import load_model, save_model
 from hosm.estimator.arrays import (
-    Array,
     PosteriorArrays,
     Scaling,
     Table,
@@ -61,6 +60,7 @@ from hosm.estimator.arrays import (
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.recipe import DEFAULT_TRAINING, Recipe, learn_first, learn_second
+from hosm.io import Array
 from hosm.noise import check_sigma
 from hosm.objectives import TARGETS
 from hosm.operators import DiagonalPlusLowRank

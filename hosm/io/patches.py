@@ -1,15 +1,16 @@
-r"""Pictures as overlapping patches, and maps over a picture from what is known of each patch.
+r"""Pictures as overlapping patches, and maps of a picture that average over its patches.
 
-A law of patches of h x w pixels is learned from far fewer pictures than a law of pictures, and a
-noisy picture is denoised patch by patch: each pixel is the mean of what the patches say that hold
-it (Zoran and Weiss, "From Learning Models of Natural Image Patches to Whole Image Restoration",
-ICCV 2011, compare this with better ways). Squares are convex, so that with estimates m_k of one
-pixel x, of errors E (m_k - x)^2 = v_k,
+The law of patches of h x w pixels is learned from far fewer pictures than the law of pictures. A
+noisy picture is then denoised patch by patch, and each pixel is the mean of the estimates of the
+patches that contain it (Zoran and Weiss, "From Learning Models of Natural Image Patches to Whole
+Image Restoration", ICCV 2011, compare this with better ways). Squares are convex, so that for K
+estimates m_k of one pixel x, with errors E (m_k - x)^2 = v_k,
 
 $$E\,(\tfrac1K \textstyle\sum_k m_k - x)^2 \le \tfrac1K \sum_k v_k,$$
 
-and the mean of the variances, given by `mapped` in the same way, is an upper bound for the error
-of the mean: reached where the patches err alike, up to K times too large where they do not.
+and the mean of the variances, which `map_over_patches` gives in the same way, is an upper bound
+for the error of the mean: it is reached where the patches have equal errors, and up to K times
+too large where their errors are independent.
 
 Pages are of shape (height, width) or (height, width, colours), of any units.
 """
@@ -18,16 +19,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from hosm.checks import check_count
+from hosm.io.formats import Array
 
-__all__ = ["cut", "drawn", "mapped", "places"]
+__all__ = ["cut_patches", "map_over_patches", "patch_corners", "random_patches"]
 
-ROWS = 4096  # patches that are held at once
-Array = np.ndarray[Any, np.dtype[Any]]
+PATCHES_PER_CHUNK = 4096  # patches that are held at once
 
 
 def _check_fits(page: Array, shape: Sequence[int]) -> None:
@@ -36,17 +36,17 @@ def _check_fits(page: Array, shape: Sequence[int]) -> None:
         1 <= size <= whole for size, whole in zip(shape[:2], page.shape, strict=False)
     )
     if not fits or tuple(shape[2:]) != page.shape[2:]:
-        raise ValueError(f"patches of {tuple(shape)} do not fit a picture of {page.shape}")
+        raise ValueError(f"patches must fit into a picture of {page.shape}, got {tuple(shape)}")
 
 
-def places(page: Array, shape: Sequence[int], stride: int) -> Array:
-    """Return row and column of the corners of patches that cover a page, shape (n, 2).
+def patch_corners(page: Array, shape: Sequence[int], stride: int) -> Array:
+    """Return row and column of the first pixels of patches that cover a page, shape (n, 2).
 
     Args:
         page: shape (height, width) or (height, width, colours).
-        shape: of a patch, with as many axes.
-        stride: pixels from one patch to the next, 1 to the patch's smaller side; the last ones
-            end at the page's edge.
+        shape: shape of a patch, with as many axes as the page.
+        stride: pixels from one patch to the next, from 1 to the smaller side of a patch; the
+            last patches end at the edge of the page.
 
     Raises:
         ValueError: the patch does not fit into the page, or the stride is out of range.
@@ -60,28 +60,28 @@ def places(page: Array, shape: Sequence[int], stride: int) -> Array:
     return np.array([(i, j) for i in axes[0] for j in axes[1]])
 
 
-def cut(page: Array, shape: Sequence[int], corners: Array) -> Array:
+def cut_patches(page: Array, shape: Sequence[int], corners: Array) -> Array:
     """Return the patches at corners (n, 2) of a page as flat points, shape (n, D).
 
     Args:
         page: shape (height, width) or (height, width, colours).
-        shape: of a patch, with as many axes.
-        corners: rows and columns, shape (n, 2), such as those of `places`.
+        shape: shape of a patch, with as many axes as the page.
+        corners: rows and columns, shape (n, 2), such as those of `patch_corners`.
     """
     windows = np.lib.stride_tricks.sliding_window_view(page, shape)
     return windows[corners[:, 0], corners[:, 1]].reshape(len(corners), math.prod(shape))
 
 
-def drawn(
+def random_patches(
     pages: Sequence[Array], shape: Sequence[int], count: int, rng: np.random.Generator
 ) -> Array:
-    """Return patches at places drawn without repetition from all pages, shape (n, D).
+    """Return patches at random corners of all pages, none twice, shape (n, D).
 
     Args:
         pages: pictures of any sizes and the same colours.
-        shape: of a patch.
-        count: how many, 1 or more; all there are if they are fewer.
-        rng: source of the places.
+        shape: shape of a patch.
+        count: number of patches, 1 or more; if there are fewer, all are returned.
+        rng: source of the random corners.
 
     Raises:
         ValueError: the patch does not fit into a page, or the count is below 1.
@@ -99,20 +99,20 @@ def drawn(
     for page, size, end in zip(pages, sizes, ends, strict=True):
         start = end - size[0] * size[1]
         own = chosen[(start <= chosen) & (chosen < end)] - start
-        parts.append(cut(page, shape, np.stack(np.divmod(own, size[1]), 1)))
+        parts.append(cut_patches(page, shape, np.stack(np.divmod(own, size[1]), 1)))
     return np.concatenate(parts)
 
 
-def mapped(
-    page: Array, shape: Sequence[int], stride: int, answer: Callable[[Array], Sequence[Array]]
+def map_over_patches(
+    page: Array, shape: Sequence[int], stride: int, function: Callable[[Array], Sequence[Array]]
 ) -> list[Array]:
-    """Return the maps of a page that are the means over the patches that hold each pixel.
+    """Return maps of a page: each pixel is a mean over the patches that contain it.
 
     Args:
         page: shape (height, width) or (height, width, colours).
-        shape: of a patch, with as many axes.
-        stride: pixels from one patch to the next, as in `places`.
-        answer: from patches (n, D) to arrays of that shape, one for each map.
+        shape: shape of a patch, with as many axes as the page.
+        stride: pixels from one patch to the next, as in `patch_corners`.
+        function: from patches (n, D) to arrays of that shape, one for each map.
 
     Returns:
         The maps, of the page's shape, in float64.
@@ -120,17 +120,17 @@ def mapped(
     Raises:
         ValueError: the patch does not fit into the page, or the stride is out of range.
     """
-    corners = places(page, shape, stride)
+    corners = patch_corners(page, shape, stride)
     height, width = shape[:2]
     held = np.zeros(page.shape)
     totals: list[Array] = []
-    for start in range(0, len(corners), ROWS):
-        part = corners[start : start + ROWS]
-        answers = answer(cut(page, shape, part))
-        totals = totals or [np.zeros(page.shape) for _ in answers]
+    for start in range(0, len(corners), PATCHES_PER_CHUNK):
+        part = corners[start : start + PATCHES_PER_CHUNK]
+        results = function(cut_patches(page, shape, part))
+        totals = totals or [np.zeros(page.shape) for _ in results]
         for number, (i, j) in enumerate(part.tolist()):
             window = slice(i, i + height), slice(j, j + width)
             held[window] += 1
-            for total, values in zip(totals, answers, strict=True):
+            for total, values in zip(totals, results, strict=True):
                 total[window] += values[number].reshape(shape)
     return [total / held for total in totals]

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,10 +21,11 @@ from typing import TextIO
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Generator, Tensor
 
 from hosm.checks import check_choice, check_count, check_generator, check_number, checked
+from hosm.io import write_whole
 from hosm.samplers.metropolis import ChainInfo, Kernel
 
 __all__ = ["anneal", "progress_line", "sample_chain"]
@@ -152,16 +151,8 @@ class _Checkpoint:
         """Write what has been done: `done` transitions, up to x (n, D), draws (n, k, D)."""
         tensors = {"x": x, "draws": draws, "generator": self.generator.get_state()}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}-")
-        os.close(handle)
-        try:
-            save_file(tensors, temporary, {"run": self.about, "done": str(done)})
-            with open(temporary, "rb") as stream:
-                os.fsync(stream.fileno())
-            os.replace(temporary, self.path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        data = save(tensors, {"run": self.about, "done": str(done)})
+        write_whole(data, self.path, 0o600)
 
     def read(self, draws: Tensor) -> tuple[int, Tensor]:
         """Fill draws, set the generator; return the transitions done and the points."""

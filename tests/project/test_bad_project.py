@@ -389,11 +389,11 @@ DATA = {
     "two arrays": (
         own("x.npz", lambda p: np.savez(p, a=POINTS, b=POINTS)),
         "['a', 'b']",
-        "legal is one",
+        "must hold one array",
     ),
     "a truncated archive": (
         own("x.npz", lambda p: (np.savez(p, a=POINTS), truncated(p))),
-        "x.npz cannot be read, legal is a sound file",
+        "x.npz cannot be read: ",
     ),
     "a column of texts": (
         own("x.csv", lambda p: p.write_text("a,b\n1,red\n2,blue\n")),

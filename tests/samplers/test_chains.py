@@ -136,7 +136,7 @@ def test_a_write_that_fails_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hosm.samplers.chains.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         sample_chain(kernel, torch.zeros(3, 2), 20, 0, generator(), **options)
     assert file.read_bytes() == before and list(tmp_path.iterdir()) == [file]

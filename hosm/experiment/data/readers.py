@@ -64,7 +64,7 @@ def read_npy(path: Path) -> Array:
 
 
 def read_own(path: Path) -> Array:
-    """Return the rows of a user's file (see `hosm.io.files`), float32, shape (n, *), finite."""
+    """Return the rows of a user's file (`hosm.io.read_rows`), float32, shape (n, *), finite."""
     rows = read_rows(path).values
     with np.errstate(over="ignore"):
         rows = rows.astype(np.float32)

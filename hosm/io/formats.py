@@ -1,0 +1,72 @@
+"""What all kinds of files share: suffixes, packages that only some files need, and errors.
+
+Nothing that is read can execute code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+from numpy.typing import NDArray
+
+__all__ = ["Array", "import_package", "read_with", "suffix_among"]
+
+Array = NDArray[Any]
+Contents = TypeVar("Contents")
+DAMAGE = (ValueError, OSError, EOFError, SyntaxError, BadZipFile, zlib.error, struct.error)
+
+
+def import_package(module: str, package: str, files: str) -> Any:  # noqa: ANN401
+    """Import a module that only some files need.
+
+    Args:
+        module: its name.
+        package: the name of the package that has it.
+        files: the kind of files that need it.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        need = f"{files} files need the package {package}"
+        raise ImportError(f"{need}: pip install 'hosm[files]'") from error
+
+
+def suffix_among(path: Path, suffixes: Sequence[str]) -> str:
+    """Return the suffix of a path in small letters.
+
+    Raises:
+        ValueError: it is not among the suffixes.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
+        raise ValueError(f"{path} must end in {', '.join(suffixes)}, got {suffix!r}")
+    return suffix
+
+
+def read_with(reader: Callable[[Path], Contents], path: Path) -> Contents:
+    """Return reader(path), and its failures as errors of one line that name the file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is empty or damaged.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist, or is not a file")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} must hold data, got an empty file")
+    try:
+        return reader(path)
+    except DAMAGE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if "pickle" in reason:  # NumPy's own text says how to execute what the file holds
+            reason = "it must hold numbers, got pickled objects"
+        raise ValueError(f"{path} cannot be read: {reason}") from error
