@@ -367,12 +367,12 @@ DATA = {
     "a vector": (
         own("x.npy", lambda p: np.save(p, POINTS[:, 0])),
         "(100,)",
-        "legal is (n, D)",
+        "must hold an array of shape (n, D)",
     ),
     "texts": (
         own("x.npy", lambda p: np.save(p, POINTS.astype(str))),
         "<U",
-        "legal are real numbers",
+        "must hold real numbers",
     ),
     "infinite values": (own("x.npy", lambda p: np.save(p, np.inf * POINTS)), "finite numbers"),
     "an object array": (
@@ -398,12 +398,12 @@ DATA = {
     "a column of texts": (
         own("x.csv", lambda p: p.write_text("a,b\n1,red\n2,blue\n")),
         "'red' to float64 at row 0, column 2",
-        "legal is a sound file",
+        "cannot be read",
     ),
     "a hole in a table": (
         own("x.csv", lambda p: p.write_text("a,b\n1,2\n3,\n")),
         "string '' to float64 at row 1, column 2",
-        "legal is a sound file",
+        "cannot be read",
     ),
     "an empty table": (own("x.csv", lambda p: p.write_text("")), "x.csv"),
     "no parquet": (own("x.parquet", lambda p: p.write_text("none")), "x.parquet"),
