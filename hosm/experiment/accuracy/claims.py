@@ -5,16 +5,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.accuracy.table1 import BASELINE, is_exact, is_reference
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim, error_of_difference
-from hosm.experiment.shared.rows import (
-    BASELINE,
-    Row,
-    groups,
-    is_exact,
-    is_reference,
-    records,
-)
+from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["accuracy_claims", "first_order_claims"]
 
@@ -24,7 +18,7 @@ NEAR = 1.1  # an error counts as reached up to 10 % above it
 def _shown(row: Row) -> str:
     """Return the error of a row of table 1, and of which method it is."""
     rank = f", r = {row['rank']:.0f}" if row["rank"] > 0 else ""
-    error = cells.plus_minus(row["mean"], row["standard_error"])
+    error = formats.plus_minus(row["mean"], row["standard_error"])
     return f"{error} by {row['method']}{rank}"
 
 
@@ -116,7 +110,7 @@ def _beats_constant(where: str, cell: list[Row]) -> Iterator[Claim]:
             max((row["mean"] for row in estimates), default=0.0),
             "<",
             constant["mean"],
-            f"squared error of the constant Hessian: {cells.number(constant['mean'])}; {found}",
+            f"squared error of the constant Hessian: {formats.number(constant['mean'])}; {found}",
         )
 
 
@@ -184,7 +178,7 @@ def first_order_claims(trials: pd.DataFrame) -> Iterator[Claim]:
                 joint,
                 "<=",
                 NEAR * alone,
-                f"squared error of s1: {cells.number(joint)} trained jointly, "
-                f"{cells.number(alone)} trained alone",
+                f"squared error of s1: {formats.number(joint)} trained jointly, "
+                f"{formats.number(alone)} trained alone",
                 paper=True,
             )

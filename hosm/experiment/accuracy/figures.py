@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment.accuracy.results import Accuracy
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.accuracy.table1 import is_exact, is_reference, method_order
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
     BLUE,
     COLOURS,
@@ -25,7 +26,7 @@ from hosm.experiment.presenting.style import (
     paper_key,
     styled,
 )
-from hosm.experiment.shared.rows import Row, groups, is_exact, is_reference, method_order, records
+from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["accuracy_drawings", "accuracy_figure", "targets_figure"]
 
@@ -67,7 +68,7 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> str:
             ax.plot([last["seconds"]], [last["error"]], "o", color=colour, markersize=4)
             ends.append((last["error"], name.split(" (")[0]))
     error, best = min(ends)
-    return f"ends lowest: {best}, {cells.number(error)}"
+    return f"ends lowest: {best}, {formats.number(error)}"
 
 
 @styled
@@ -142,7 +143,7 @@ def _draw_errors(ax: Axes, cell: list[Row], methods: list[str], ranks: list[floa
 def _accuracy_title(name: str, cell: list[Row]) -> str:
     best = min(_estimates(cell), key=lambda row: row["mean"])
     rank = f", r = {best['rank']:.0f}" if best["rank"] > 0 else ""
-    return f"{name}\nlowest: {best['method']}{rank}, {cells.number(best['mean'])}"
+    return f"{name}\nlowest: {best['method']}{rank}, {formats.number(best['mean'])}"
 
 
 @styled

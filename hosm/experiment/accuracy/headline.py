@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.accuracy.table1 import BASELINE
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import HeadlineLine
-from hosm.experiment.shared.rows import BASELINE, Row, groups, records
+from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["accuracy_lines"]
 
@@ -29,9 +30,9 @@ def _reference(cell: list[Row], rank: float) -> str:
     """Return the error to compare with: the floor at a rank, else the constant predictor."""
     for row in cell:
         if row["method"].startswith("floor") and row["rank"] == rank:
-            return f"floor {cells.number(row['mean'])}"
+            return f"floor {formats.number(row['mean'])}"
     constant = [row["mean"] for row in cell if row["method"].startswith("constant")]
-    return f"constant {cells.number(constant[0])}" if constant else ""
+    return f"constant {formats.number(constant[0])}" if constant else ""
 
 
 def _error_line(where: str, cell: list[Row], row: Row, note: str = "") -> HeadlineLine:
@@ -39,8 +40,8 @@ def _error_line(where: str, cell: list[Row], row: Row, note: str = "") -> Headli
     beside = _reference(cell, row["rank"]) if row["method"].startswith("s2") else ""
     notes = "; ".join(filter(None, [note, beside]))
     method = f"{row['method']}{rank}" + (f" ({notes})" if notes else "")
-    ours = cells.plus_minus(row["mean"], row["standard_error"])
-    paper = cells.paper_value(row["paper"], row["paper_deviation"])
+    ours = formats.plus_minus(row["mean"], row["standard_error"])
+    paper = formats.paper_value(row["paper"], row["paper_deviation"])
     return HeadlineLine(f"squared error of the Hessian, {where}", method, paper, ours)
 
 

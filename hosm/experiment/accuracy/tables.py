@@ -8,16 +8,9 @@ import math
 import pandas as pd
 
 from hosm.experiment.accuracy.results import Accuracy
-from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.shared.rows import (
-    Row,
-    groups,
-    is_exact,
-    is_reference,
-    lowest,
-    method_order,
-    records,
-)
+from hosm.experiment.accuracy.table1 import is_exact, is_reference, lowest, method_order
+from hosm.experiment.presenting import formats
+from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["accuracy_table", "accuracy_tables", "cost_table", "first_order_table", "named"]
 
@@ -32,7 +25,7 @@ def named(law: str) -> str:
 def _rank(method: str, rank: float) -> str:
     if not math.isnan(rank) and rank > 0:
         return f"{rank:.0f}"
-    return "diagonal" if method.startswith("s2") or "joint" in method else cells.DASH
+    return "diagonal" if method.startswith("s2") or "joint" in method else formats.DASH
 
 
 def _marked(accuracy: pd.DataFrame) -> list[Row]:
@@ -52,25 +45,25 @@ def accuracy_table(accuracy: pd.DataFrame) -> pd.DataFrame:
         key = (named(entry["dataset"]), entry["regime"], entry["method"], rank)
         first = dict(zip(("Data set", "Regime", "Method", "Rank"), key, strict=True))
         row = rows.setdefault(key, {**first, "entries": []})
-        ours = cells.plus_minus(entry["mean"], entry["standard_error"])
+        ours = formats.plus_minus(entry["mean"], entry["standard_error"])
         ours = "0 (exact)" if is_exact(entry) else ours
-        paper = cells.paper_value(entry["paper"], entry["paper_deviation"])
+        paper = formats.paper_value(entry["paper"], entry["paper_deviation"])
         row[f"Paper, σ = {entry['sigma']:g}"] = paper
-        row[f"Ours ± s.e., σ = {entry['sigma']:g}"] = cells.bold(ours) if entry["best"] else ours
+        row[f"Ours ± s.e., σ = {entry['sigma']:g}"] = formats.bold(ours) if entry["best"] else ours
         row["entries"].append(entry)
-    return pd.DataFrame([_with_cost(row) for row in rows.values()]).fillna(cells.DASH)
+    return pd.DataFrame([_with_cost(row) for row in rows.values()]).fillna(formats.DASH)
 
 
 def _with_cost(row: Row) -> Row:
     """Put seeds, steps and training time last, the fewest and the longest over sigmas."""
     entries = row.pop("entries")
     if is_reference(entries[0]):
-        return {**row, "Seeds": cells.DASH, "Steps": cells.DASH, "Training (s)": cells.DASH}
+        return {**row, "Seeds": formats.DASH, "Steps": formats.DASH, "Training (s)": formats.DASH}
     return {
         **row,
-        "Seeds": cells.count(min(entry["seeds"] for entry in entries)),
-        "Steps": cells.count(max(entry["steps"] for entry in entries)),
-        "Training (s)": cells.number(max(entry["seconds"] for entry in entries)),
+        "Seeds": formats.count(min(entry["seeds"] for entry in entries)),
+        "Steps": formats.count(max(entry["steps"] for entry in entries)),
+        "Training (s)": formats.number(max(entry["seconds"] for entry in entries)),
     }
 
 
@@ -86,9 +79,9 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
             "Regime": row["regime"],
             "σ": f"{row['sigma']:g}",
             "Objective": names.get(row["target"], row["target"].replace("-", ", ")),
-            "Rank": cells.DASH if row["target"] in names else _rank("s2", row["rank"]),
-            "Squared error of s1, ours ± s.e.": cells.plus_minus(row["mean"], row["sem"]),
-            "Seeds": cells.count(row["count"]),
+            "Rank": formats.DASH if row["target"] in names else _rank("s2", row["rank"]),
+            "Squared error of s1, ours ± s.e.": formats.plus_minus(row["mean"], row["sem"]),
+            "Seeds": formats.count(row["count"]),
         }
         for row in records(means)
     ]
@@ -103,14 +96,21 @@ def cost_table(cost: pd.DataFrame) -> pd.DataFrame:
             "Data set": named(row["dataset"]),
             "Regime": row["regime"],
             "Trained": names.get(row["target"], f"s2, {row['target'].replace('-', ' ')}"),
-            "Fits": cells.count(row["fits"]),
-            "Minutes, one thread each": cells.number(row["seconds"] / 60),
-            "Seconds per fit": cells.number(row["seconds"] / row["fits"]),
+            "Fits": formats.count(row["fits"]),
+            "Minutes, one thread each": formats.number(row["seconds"] / 60),
+            "Seconds per fit": formats.number(row["seconds"] / row["fits"]),
         }
         for row in records(cost)
     ]
     fits, minutes = cost["fits"].sum(), cost["seconds"].sum() / 60
-    total = ("all", cells.DASH, cells.DASH, cells.count(fits), cells.number(minutes), cells.DASH)
+    total = (
+        "all",
+        formats.DASH,
+        formats.DASH,
+        formats.count(fits),
+        formats.number(minutes),
+        formats.DASH,
+    )
     rows.append(dict(zip(rows[0], total, strict=True)))
     return pd.DataFrame(rows)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hosm.experiment.cost.study.ratios import speed_ratios
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.shared.rows import Row, groups, records
 
@@ -29,8 +29,8 @@ def _speed_up(where: str, row: Row) -> Iterator[Claim]:
             row["loop"],
             ">=",
             HALF * row["paper"],
-            f"time of the loop over that of s2: {cells.ratio(row['loop'])} here, "
-            f"{cells.ratio(row['paper'])} in the paper, at {rank}",
+            f"time of the loop over that of s2: {formats.ratio(row['loop'])} here, "
+            f"{formats.ratio(row['paper'])} in the paper, at {rank}",
             paper=True,
         )
     yield Claim(
@@ -40,7 +40,7 @@ def _speed_up(where: str, row: Row) -> Iterator[Claim]:
         row["chunked_low"],
         ">",
         1.0,
-        f"time over that of s2: {cells.ratio(row['chunked'])} at {rank} by "
+        f"time over that of s2: {formats.ratio(row['chunked'])} at {rank} by "
         f"{row['chunked_method']}",
     )
 
@@ -54,9 +54,9 @@ def speed_claims(speed: pd.DataFrame) -> Iterator[Claim]:
     ratios = speed_ratios(speed[speed["device"] == "cpu"])
     for backbone in dict.fromkeys(row["backbone"] for row in ratios):
         rows = [row for row in ratios if row["backbone"] == backbone and not row["compiled"]]
-        where = f"{cells.network(backbone)}, D = {rows[0]['dimension']:.0f}"
+        where = f"{formats.network(backbone)}, D = {rows[0]['dimension']:.0f}"
         yield from _speed_up(where, rows[0])
-        costs = [f"{cells.ratio(row['s1'])} at r = {row['rank']:.0f}" for row in rows]
+        costs = [f"{formats.ratio(row['s1'])} at r = {row['rank']:.0f}" for row in rows]
         yield Claim(
             "s2-costs-like-s1",
             where,
@@ -81,7 +81,7 @@ def _step(part: pd.DataFrame, reduction: str) -> Iterator[Claim]:
             over,
             "<=",
             STEP,
-            f"time over that of s1 alone: {cells.ratio(over)} at r = {row['rank']:.0f}, target "
+            f"time over that of s1 alone: {formats.ratio(over)} at r = {row['rank']:.0f}, target "
             "jacobian",
         )
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from hosm.experiment.cost.results import Cost
 from hosm.experiment.cost.study.ratios import speed_ratios
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
     BLUE,
     COLOURS,
@@ -58,9 +58,9 @@ def speed_figure(speed: pd.DataFrame) -> Figure:
     for (ax,), ((network, dimension), group) in zip(axes, parts, strict=True):
         _draw_times(ax, records(group))
         row = next(row for row in ratios if row["backbone"] == network)
-        loop, chunked = cells.ratio(row["loop"]), cells.ratio(row["chunked"])
+        loop, chunked = formats.ratio(row["loop"]), formats.ratio(row["chunked"])
         found = f"{loop} the time of s2 by the loop, {chunked} by the fastest chunked autodiff"
-        name = f"{cells.network(network)}, D = {dimension}"
+        name = f"{formats.network(network)}, D = {dimension}"
         ax.set_title(f"{name}\nat r = {row['rank']:.0f}: {found}")
     keys = [
         key("o", BLUE, "ours: median, least to largest"),

@@ -7,7 +7,7 @@ import pandas as pd
 from hosm.experiment.cost.results import Cost
 from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.cost.tables import loss_table, step_table
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.shared.rows import records
 
@@ -24,20 +24,20 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[HeadlineLine]:
     for backbone in dict.fromkeys(row["backbone"] for row in ratios):
         rows = [row for row in ratios if row["backbone"] == backbone]
         row = next((row for row in rows if row["rank"] == PAPER_RANK), rows[0])
-        name = cells.network(backbone)
+        name = formats.network(backbone)
         where = f"time over that of s2, {name}, D = {row['dimension']:.0f}, r = {row['rank']:.0f}"
-        loop = cells.ratio(row["loop"], row["loop_low"], row["loop_high"])
+        loop = formats.ratio(row["loop"], row["loop_low"], row["loop_high"])
         yield HeadlineLine(
-            where, "autodiff, one coordinate after another", cells.ratio(row["paper"]), loop
+            where, "autodiff, one coordinate after another", formats.ratio(row["paper"]), loop
         )
         for fast in (each for each in rows if each["compiled"]):
-            loop = cells.ratio(fast["loop"], fast["loop_low"], fast["loop_high"])
+            loop = formats.ratio(fast["loop"], fast["loop_low"], fast["loop_high"])
             yield HeadlineLine(
-                f"{where}, compiled", "autodiff, one coordinate after another", cells.DASH, loop
+                f"{where}, compiled", "autodiff, one coordinate after another", formats.DASH, loop
             )
         if row["dimension"] == largest:
-            chunked = cells.ratio(row["chunked"], row["chunked_low"], row["chunked_high"])
-            yield HeadlineLine(where, row["chunked_method"], cells.DASH, chunked)
+            chunked = formats.ratio(row["chunked"], row["chunked_low"], row["chunked_high"])
+            yield HeadlineLine(where, row["chunked_method"], formats.DASH, chunked)
 
 
 def _training_lines(found: Cost) -> Iterator[HeadlineLine]:
@@ -48,20 +48,20 @@ def _training_lines(found: Cost) -> Iterator[HeadlineLine]:
     names = ("Target", "Variance reduction", "Dense / ours")
     targets, reductions, gains = (" / ".join(row[name] for row in largest) for name in names)
     where = f"time of a dense D x D loss over ours, D = {largest[0]['D']}, r = {largest[0]['r']}"
-    yield HeadlineLine(where, f"{targets}, variance reduction {reductions}", cells.DASH, gains)
+    yield HeadlineLine(where, f"{targets}, variance reduction {reductions}", formats.DASH, gains)
     steps = records(step_table(training))
     joint = [row for row in steps if row["Step"].endswith("jacobian") and row["r"] != "0"]
     size = f"D = {joint[0]['D']}, r = {joint[0]['r']}"
     reductions, over = (" / ".join(row[name] for row in joint) for name in (names[1], OVER))
     where = f"time of a step of s1 and s2 over s1 alone, U-Net, {size}"
-    yield HeadlineLine(where, f"jacobian, variance reduction {reductions}", cells.DASH, over)
+    yield HeadlineLine(where, f"jacobian, variance reduction {reductions}", formats.DASH, over)
     slopes = found.slopes[found.slopes["device"] == "cpu"]
     fits = slopes[(slopes["method"] == "joint step") & (slopes["variable"] == "D")]
     for fit in records(fits.nlargest(1, "rank")):
         ends = f"{fit['from']:,.0f} to {fit['to']:,.0f}"
         steepness = f"{fit['time']:.2f}, {fit['memory']:.2f}"
         yield HeadlineLine(
-            f"slopes of a step with D, {ends}", "log time, log memory", cells.DASH, steepness
+            f"slopes of a step with D, {ends}", "log time, log memory", formats.DASH, steepness
         )
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hosm.experiment.cost.results import Cost
 from hosm.experiment.cost.study.ratios import speed_ratios
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 def _network(row: Row) -> str:
     device = "" if row["device"] == "cpu" else f", {row['device'].upper()}"
     sizes = f"D = {row['dimension']:.0f}, batch {row['batch']:.0f}"
-    return f"{cells.network(row['backbone'])}, {sizes}{device}"
+    return f"{formats.network(row['backbone'])}, {sizes}{device}"
 
 
 def _rows_timed(row: Row) -> str:
@@ -48,18 +48,18 @@ def speed_table(speed: pd.DataFrame) -> pd.DataFrame:
 
 def _time_row(row: Row, s1: float, fastest: float) -> Row:
     ours, low, high = (
-        cells.milliseconds(row[name]) for name in ("seconds", "seconds_low", "seconds_high")
+        formats.milliseconds(row[name]) for name in ("seconds", "seconds_low", "seconds_high")
     )
     best = row["seconds"] == fastest and not row["method"].startswith("s1")
     return {
         "Network": _network(row),
         "Method": row["method"],
-        "Rank": f"{row['rank']:.0f}" if row["rank"] else cells.DASH,
-        "Paper, TITAN Xp (ms)": cells.milliseconds(row["paper_seconds"]),
-        "Ours, median (ms)": cells.bold(ours) if best else ours,
+        "Rank": f"{row['rank']:.0f}" if row["rank"] else formats.DASH,
+        "Paper, TITAN Xp (ms)": formats.milliseconds(row["paper_seconds"]),
+        "Ours, median (ms)": formats.bold(ours) if best else ours,
         "Least to largest (ms)": f"{low} to {high}",
-        "Time over s1": cells.ratio(row["seconds"] / s1),
-        "Parameters": cells.count(row["parameters"]),
+        "Time over s1": formats.ratio(row["seconds"] / s1),
+        "Parameters": formats.count(row["parameters"]),
         "Jacobian rows timed": _rows_timed(row),
     }
 
@@ -70,13 +70,15 @@ def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
         {
             "Network": _network(row),
             "Rank": f"{row['rank']:.0f}" + (", compiled" if row["compiled"] else ""),
-            "Loop / s2, paper": cells.ratio(row["paper"]),
-            "Loop / s2, ours (range)": cells.ratio(row["loop"], row["loop_low"], row["loop_high"]),
-            "Fastest chunked autodiff / s2, ours (range)": cells.ratio(
+            "Loop / s2, paper": formats.ratio(row["paper"]),
+            "Loop / s2, ours (range)": formats.ratio(
+                row["loop"], row["loop_low"], row["loop_high"]
+            ),
+            "Fastest chunked autodiff / s2, ours (range)": formats.ratio(
                 row["chunked"], row["chunked_low"], row["chunked_high"]
             ),
-            "s2 / s1, ours": cells.ratio(row["s1"]),
-            "s1 and s2 of a shared trunk / s1, ours": cells.ratio(row["joint"]),
+            "s2 / s1, ours": formats.ratio(row["s1"]),
+            "s1 and s2 of a shared trunk / s1, ours": formats.ratio(row["joint"]),
         }
         for row in speed_ratios(speed)
     ]
@@ -84,16 +86,16 @@ def ratio_table(speed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _megabytes(size: float) -> str:
-    return cells.number(size / 1e6)
+    return formats.number(size / 1e6)
 
 
 def _spread(row: Row) -> str:
-    low, high = (cells.milliseconds(row[name]) for name in ("seconds_low", "seconds_high"))
+    low, high = (formats.milliseconds(row[name]) for name in ("seconds_low", "seconds_high"))
     return f"{low} to {high}"
 
 
 def _place(row: Row) -> Row:
-    return {"Device": str(row["device"]).upper(), "D": cells.count(row["dimension"])}
+    return {"Device": str(row["device"]).upper(), "D": formats.count(row["dimension"])}
 
 
 def loss_table(training: pd.DataFrame) -> pd.DataFrame:
@@ -107,16 +109,16 @@ def loss_table(training: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 **_place(ours),
-                "Batch": cells.count(ours["batch"]),
-                "r": cells.count(ours["rank"]),
+                "Batch": formats.count(ours["batch"]),
+                "r": formats.count(ours["rank"]),
                 "Target": ours["target"],
                 "Variance reduction": ours["variance_reduction"],
-                "Dense (ms)": cells.milliseconds(dense["seconds"]),
-                "Ours (ms)": cells.milliseconds(ours["seconds"]),
-                "Dense / ours": cells.ratio(times),
+                "Dense (ms)": formats.milliseconds(dense["seconds"]),
+                "Ours (ms)": formats.milliseconds(ours["seconds"]),
+                "Dense / ours": formats.ratio(times),
                 "Dense (MB)": _megabytes(dense["allocated"]),
                 "Ours (MB)": _megabytes(ours["allocated"]),
-                "Dense / ours, memory": cells.ratio(memory),
+                "Dense / ours, memory": formats.ratio(memory),
             }
         )
     return pd.DataFrame(rows)
@@ -131,13 +133,13 @@ def step_table(training: pd.DataFrame) -> pd.DataFrame:
         rows += [
             {
                 **_place(row),
-                "Batch": cells.count(row["batch"]),
+                "Batch": formats.count(row["batch"]),
                 "Variance reduction": row["variance_reduction"],
                 "Step": "s1 alone (DSM)" if row is alone else f"s1 and s2, {row['target']}",
-                "r": cells.DASH if row is alone else cells.count(row["rank"]),
-                "Median (ms)": cells.milliseconds(row["seconds"]),
+                "r": formats.DASH if row is alone else formats.count(row["rank"]),
+                "Median (ms)": formats.milliseconds(row["seconds"]),
                 "Least to largest (ms)": _spread(row),
-                "Time over DSM": cells.ratio(row["seconds"] / alone["seconds"]),
+                "Time over DSM": formats.ratio(row["seconds"] / alone["seconds"]),
                 "Memory (MB)": _megabytes(row["allocated"]),
             }
             for row in steps
@@ -155,9 +157,9 @@ def variant_table(training: pd.DataFrame) -> pd.DataFrame:
             {
                 **_place(row),
                 "Joint step": row["method"],
-                "Median (ms)": cells.milliseconds(row["seconds"]),
+                "Median (ms)": formats.milliseconds(row["seconds"]),
                 "Least to largest (ms)": _spread(row),
-                "Time over float32": cells.ratio(row["seconds"] / plain),
+                "Time over float32": formats.ratio(row["seconds"] / plain),
                 "Memory (MB)": _megabytes(row["allocated"]),
             }
             for row in steps
@@ -174,7 +176,7 @@ def growth_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
         sizes = records(part[part["rank"] == fit["rank"]].sort_values("dimension"))
         shown = {
             f"D = {row['dimension']:,.0f}": (
-                f"{cells.milliseconds(row['seconds'])} ms, {_megabytes(row['allocated'])} MB"
+                f"{formats.milliseconds(row['seconds'])} ms, {_megabytes(row['allocated'])} MB"
             )
             for row in sizes
         }
@@ -188,7 +190,7 @@ def growth_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
             for name in ("time", "memory")
         }
         rows.append({"Device": str(fit["device"]).upper(), "What": name, **shown, **slope})
-    return pd.DataFrame(rows).fillna(cells.DASH)
+    return pd.DataFrame(rows).fillna(formats.DASH)
 
 
 def rank_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
@@ -200,14 +202,14 @@ def rank_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
     for device, part in groups(steps.sort_values("rank"), "device"):
         fit = slopes[(slopes["variable"] == "r") & (slopes["device"] == device)]
         found = [
-            f"{fit[name].iloc[0]:.2f}" if len(fit) else cells.DASH for name in ("time", "memory")
+            f"{fit[name].iloc[0]:.2f}" if len(fit) else formats.DASH for name in ("time", "memory")
         ]
         for row in records(part):
             rows.append(
                 {
                     **_place(row),
-                    "r": cells.count(row["rank"]),
-                    "Joint step (ms)": cells.milliseconds(row["seconds"]),
+                    "r": formats.count(row["rank"]),
+                    "Joint step (ms)": formats.milliseconds(row["seconds"]),
                     "Least to largest (ms)": _spread(row),
                     "Memory (MB)": _megabytes(row["allocated"]),
                     "Slope with r, time": found[0],
@@ -228,13 +230,13 @@ def workers_table(steps: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "Loop": loop,
-                "Workers": cells.count(workers),
-                "Batch, in all": cells.count(first["batch"] * workers),
-                "Steps": cells.count(first["steps"]),
-                "Runs": cells.count(len(part)),
-                "Step, median (ms)": cells.milliseconds(seconds),
-                "Time over the plain loop": cells.ratio(seconds / alone),
-                "Points a second": cells.number(first["batch"] * workers / seconds),
+                "Workers": formats.count(workers),
+                "Batch, in all": formats.count(first["batch"] * workers),
+                "Steps": formats.count(first["steps"]),
+                "Runs": formats.count(len(part)),
+                "Step, median (ms)": formats.milliseconds(seconds),
+                "Time over the plain loop": formats.ratio(seconds / alone),
+                "Points a second": formats.number(first["batch"] * workers / seconds),
             }
         )
     return pd.DataFrame(rows)
@@ -245,11 +247,11 @@ def plan_table(plan: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
             "Network": row["network"],
-            "Numbers": cells.count(row["numbers"]),
+            "Numbers": formats.count(row["numbers"]),
             "Workers and link": row["link"],
             "Sent by each (MB a step)": _megabytes(row["volume"]),
-            "Communication (ms a step)": cells.milliseconds(row["seconds"]),
-            "Computation for 90 % (ms a step)": cells.milliseconds(row["compute_for_90"]),
+            "Communication (ms a step)": formats.milliseconds(row["seconds"]),
+            "Computation for 90 % (ms a step)": formats.milliseconds(row["compute_for_90"]),
         }
         for row in records(plan)
     ]

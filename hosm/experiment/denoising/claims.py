@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.shared.rows import records
 
@@ -31,7 +31,7 @@ def denoising_claims(planar: pd.DataFrame) -> Iterator[Claim]:
         max(errors.values()),
         "<=",
         NEAR_EXACT,
-        f"relative error in the Frobenius norm, {cells.at_each(errors)}",
+        f"relative error in the Frobenius norm, {formats.at_each(errors)}",
         paper=True,
     )
     gaps = {
@@ -46,5 +46,5 @@ def denoising_claims(planar: pd.DataFrame) -> Iterator[Claim]:
         max(gaps.values()),
         "<=",
         NEAR_NOMINAL,
-        f"largest difference between a coverage and its nominal value, {cells.at_each(gaps)}",
+        f"largest difference between a coverage and its nominal value, {formats.at_each(gaps)}",
     )

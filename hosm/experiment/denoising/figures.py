@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hosm.experiment.denoising.results import Denoising
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import COLOURS, Drawings, grid, styled
 from hosm.experiment.shared.files import Arrays
 from hosm.experiment.shared.rows import records
@@ -31,7 +31,7 @@ def plane_figure(points: Arrays, planar: pd.DataFrame) -> Figure:
             ax.plot(x, y, ".", color=COLOURS[0], markersize=1.1, alpha=0.6)
             ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
         line[0].set_ylabel(row["dataset"])
-        error = cells.number(100 * row["covariance_error"], 2)
+        error = formats.number(100 * row["covariance_error"], 2)
         line[3].set_title(f"error of C: {error} %", fontsize=8, loc="center")
     for ax, column in zip(axes[0], columns, strict=True):
         below = f"\n{ax.get_title(loc='center')}" if ax.get_title(loc="center") else "\n"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hosm.experiment.denoising.results import Denoising
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.shared.rows import records
 
@@ -15,4 +15,4 @@ def denoising_lines(found: Denoising) -> Iterator[HeadlineLine]:
     errors = {row["dataset"]: row["covariance_error"] for row in records(found.posteriors)}
     where = "error of the posterior covariance, " + " / ".join(errors)
     values = " / ".join(f"{100 * error:.1f} %" for error in errors.values())
-    yield HeadlineLine(where, "s2, jacobian, against the exact posterior", cells.DASH, values)
+    yield HeadlineLine(where, "s2, jacobian, against the exact posterior", formats.DASH, values)

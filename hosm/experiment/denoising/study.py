@@ -19,6 +19,7 @@ from hosm.distributions import FiniteData
 from hosm.experiment.data.datasets import DataSet, prepare
 from hosm.experiment.data.planar import PLANAR
 from hosm.experiment.settings import DenoisingParams
+from hosm.experiment.shared.rows import Row
 from hosm.experiment.train.tasks import TrainingTask, train_here
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import FixedScale
@@ -29,8 +30,6 @@ __all__ = ["LEVELS", "exact_posterior", "headline", "study"]
 LEVELS = (0.5, 0.8, 0.95)
 SHOWN = 2000  # points in the pictures, at most
 CHUNK = 1000  # noisy points whose exact weights are held at once
-
-Row = dict[str, Any]
 
 
 def exact_posterior(data: FiniteData, x_noisy: Tensor, sigma: float) -> tuple[Posterior, Tensor]:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hosm.experiment.denoising.results import Denoising
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.coverage import coverage
 from hosm.experiment.shared.rows import records
 
@@ -16,16 +16,16 @@ def posterior_table(planar: pd.DataFrame) -> pd.DataFrame:
         {
             "Points": row["dataset"],
             "σ": f"{row['sigma']:g}",
-            "Error of C, relative ± s.e.": cells.plus_minus(
+            "Error of C, relative ± s.e.": formats.plus_minus(
                 row["covariance_error"], row["covariance_error_standard_error"]
             ),
-            "Error of m ± s.e. (σ)": cells.plus_minus(
+            "Error of m ± s.e. (σ)": formats.plus_minus(
                 row["mean_error"], row["mean_error_standard_error"]
             ),
             "Coverage of 50 / 80 / 95 %": coverage(row),
             "Of N with exact moments": coverage(row, "exact_"),
-            "Test points": cells.count(row["points"]),
-            "Training (s)": cells.number(row["seconds"], 2),
+            "Test points": formats.count(row["points"]),
+            "Training (s)": formats.number(row["seconds"], 2),
         }
         for row in records(planar)
     ]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.summary import paired
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.shared.rows import Row, records
@@ -17,7 +17,7 @@ COMPARED = {"Langevin": "Langevin", "fixed curvature": "Ozaki with a fixed curva
 
 
 def _points(gain: float, error: float) -> str:
-    return f"{cells.plus_minus(100 * gain, 100 * error)} percentage points"
+    return f"{formats.plus_minus(100 * gain, 100 * error)} percentage points"
 
 
 def _equal_steps(where: str, ozaki: Row, langevin: Row) -> Iterator[Claim]:
@@ -66,7 +66,7 @@ def _largest_steps(where: str, found: Diversity, rows: dict[str, Row]) -> Iterat
             f"entropy of the classes {ozaki['entropy']:.2f} against {theirs['entropy']:.2f} nats, "
         )
         rest += "mean pixel value "
-        rest += " against ".join(cells.number(row["brightness"]) for row in (ozaki, theirs))
+        rest += " against ".join(formats.number(row["brightness"]) for row in (ozaki, theirs))
         yield Claim(
             "more-changes-at-largest-steps",
             where,
@@ -102,5 +102,5 @@ def diversity_claims(studies: dict[str, Diversity]) -> Iterator[Claim]:
             ratio,
             "<=",
             CHEAP,
-            f"time over that of Langevin: {cells.ratio(ratio)}",
+            f"time over that of Langevin: {formats.ratio(ratio)}",
         )

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.summary import averaged
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
     BLUE,
     COLOURS,
@@ -25,11 +24,11 @@ from hosm.experiment.presenting.style import (
     styled,
 )
 from hosm.experiment.settings import METHODS
+from hosm.experiment.shared.files import Array
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["chains_figure", "classes_figure", "diversity_drawings", "noise_figure", "steps_figure"]
 
-Array = NDArray[Any]
 
 GREEN = COLOURS[2]
 LOOKS = {"langevin": (BLUE, "o"), "ozaki": (ORANGE, "s"), "fixed": (GREEN, "^")}
@@ -139,7 +138,7 @@ def steps_figure(tried: pd.DataFrame, summary: pd.DataFrame, bound: float) -> Fi
         log_axis(ax, "x")
         ax.set(xlabel="time of an iteration", ylim=(0.6, 1.4), ylabel=label)
         row = max(records(moved), key=lambda row: abs(row[ratio] / level - 1))
-        worst = cells.number(100 * (row[ratio] / level - 1), 2)
+        worst = formats.number(100 * (row[ratio] / level - 1), 2)
         ax.set_title(f"Largest gap {worst} %:\n{METHODS[row['method']]}, t = {row['time']:g}")
     figure.suptitle(
         f"Largest steps within the bias, as times t of an iteration: {_largest(summary)}"
@@ -194,7 +193,7 @@ def noise_figure(arrays: dict[str, Array], shape: Sequence[int], step: float) ->
         ax.set_title(f"{iteration}", fontsize=8, loc="center")
     base = arrays["noise|Langevin"]
     gaps = [
-        cells.number(float(np.abs(arrays[f"noise|{name}"] - base)[-1].mean()), 2)
+        formats.number(float(np.abs(arrays[f"noise|{name}"] - base)[-1].mean()), 2)
         for name in ("Ozaki", "Ozaki, Langevin's clock")
     ]
     figure.suptitle(

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hosm.experiment.diversity.results import Diversity
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.settings import METHODS
 from hosm.experiment.shared.rows import Row, records
 
@@ -12,7 +12,7 @@ __all__ = ["classes_table", "diversity_tables", "steps_table"]
 
 def _share(row: Row, name: str) -> str:
     """Return a share and its standard error over starts, in per cent."""
-    return cells.plus_minus(100 * row[name], 100 * row[f"{name}_standard_error"])
+    return formats.plus_minus(100 * row[name], 100 * row[f"{name}_standard_error"])
 
 
 def classes_table(summary: pd.DataFrame) -> pd.DataFrame:
@@ -26,18 +26,18 @@ def classes_table(summary: pd.DataFrame) -> pd.DataFrame:
             "Sampler": row["sampler"],
             "ε": f"{row['step']:g}",
             "Time of an iteration": f"{row['iteration_time']:g}",
-            "Cost of an iteration": cells.ratio(row["iteration_ratio"]),
+            "Cost of an iteration": formats.ratio(row["iteration_ratio"]),
             "Changed class (%)": _share(row, "changed"),
             "More than Langevin, same ε (%)": _share(row, "gain"),
             "The same at equal time (%)": _share(row, "equal_time_gain")
             if "largest" not in row["sampler"]
-            else cells.DASH,
-            "Entropy of classes (nats)": cells.plus_minus(
+            else formats.DASH,
+            "Entropy of classes (nats)": formats.plus_minus(
                 row["entropy"], row["entropy_standard_error"]
             ),
-            "Classes": cells.plus_minus(row["classes"], row["classes_standard_error"]),
-            "Confidence": cells.number(row["confidence"], 2),
-            "Mean pixel": cells.number(row["brightness"]),
+            "Classes": formats.plus_minus(row["classes"], row["classes_standard_error"]),
+            "Confidence": formats.number(row["confidence"], 2),
+            "Mean pixel": formats.number(row["brightness"]),
         }
         for row in records(summary)
     ]
@@ -53,20 +53,20 @@ def steps_table(tried: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
             "Sampler": METHODS.get(row["method"], "exact draws"),
-            "Time of an iteration": f"{row['time']:g}" if row["time"] else cells.DASH,
-            "ε": f"{row['step']:g}" if row["step"] > 0 else cells.DASH,
-            "Chains": cells.count(row["chains"]),
-            "Iterations": cells.count(row["iterations"]),
-            "Noise, measured / expected": cells.plus_minus(
+            "Time of an iteration": f"{row['time']:g}" if row["time"] else formats.DASH,
+            "ε": f"{row['step']:g}" if row["step"] > 0 else formats.DASH,
+            "Chains": formats.count(row["chains"]),
+            "Iterations": formats.count(row["iterations"]),
+            "Noise, measured / expected": formats.plus_minus(
                 row["noise_ratio"], row["noise_standard_error"]
             ),
-            "Image, measured / expected": cells.plus_minus(
+            "Image, measured / expected": formats.plus_minus(
                 row["image_ratio"], row["image_standard_error"]
             ),
-            "Energy, over the start's": cells.plus_minus(
+            "Energy, over the start's": formats.plus_minus(
                 row["energy_ratio"], row["energy_standard_error"]
             ),
-            "Bias (%)": cells.number(100 * row["bias"], 2),
+            "Bias (%)": formats.number(100 * row["bias"], 2),
         }
         for row in records(tried)
     ]

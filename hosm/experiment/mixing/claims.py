@@ -9,7 +9,7 @@ from hosm.experiment.mixing.comparisons import Comparison, comparisons
 from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.mixing.tables import why
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.shared.rows import Row, groups, records
 
@@ -27,7 +27,7 @@ def _told(row: Row, column: str) -> str:
     biased = "" if row["within_bound"] else ", biased"
     state = ", diverged" if row["finite_share"] < 1 else biased
     name = SAMPLERS.get(row["method"], row["method"])
-    return f"{name} {cells.number(row[column])} (ε = {row['step_size']:.3g}{state})"
+    return f"{name} {formats.number(row[column])} (ε = {row['step_size']:.3g}{state})"
 
 
 def _tuned_ratio(each: Comparison) -> float | None:
@@ -49,7 +49,7 @@ def _tuned(found: Sampling) -> Iterator[Claim]:
             _tuned_ratio(each),
             ">",
             1.0,
-            f"Ozaki over Langevin {cells.plus_minus(each.ratio, each.error)}: {why(each)}; "
+            f"Ozaki over Langevin {formats.plus_minus(each.ratio, each.error)}: {why(each)}; "
             f"effective samples per second: {told}",
             paper=True,
             error=each.error,
@@ -106,8 +106,8 @@ def _cost(final: pd.DataFrame) -> Iterator[Claim]:
             compiled,
             "<=",
             CHEAP,
-            f"time over that of Langevin: {cells.ratio(compiled)} compiled, "
-            f"{cells.ratio(eager)} without compilation",
+            f"time over that of Langevin: {formats.ratio(compiled)} compiled, "
+            f"{formats.ratio(eager)} without compilation",
         )
 
 
@@ -142,7 +142,7 @@ def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
             "<",
             langevin - NOISE,
             f"Kolmogorov distance to exact draws after {middle:,.0f} iterations at ε = 0.01: "
-            f"{cells.number(distance, 2)}, Langevin's {cells.number(langevin, 2)}",
+            f"{formats.number(distance, 2)}, Langevin's {formats.number(langevin, 2)}",
             paper=True,
         )
 

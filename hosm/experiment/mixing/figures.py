@@ -16,7 +16,7 @@ from hosm.experiment.mixing.pictures import (
     snapshots_figure,
 )
 from hosm.experiment.mixing.results import Mixing, Sampling
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import GREY, Drawings, grid, key, legend, log_axis, styled
 from hosm.experiment.shared.rows import Row, groups, records
 
@@ -137,7 +137,7 @@ def curves_figure(found: Sampling, bias_bound: float) -> Figure:
         log_axis(ax, "y")
         ax.set(xlabel="seconds after burn-in", ylabel="Kolmogorov distance")
         nearest = min(ends, key=lambda name: ends[name])
-        ax.set_title(f"{target}\nnearest: {nearest} ({cells.number(ends[nearest], 2)})")
+        ax.set_title(f"{target}\nnearest: {nearest} ({formats.number(ends[nearest], 2)})")
     methods = timed.assign(
         method=timed["method"].where(timed["method"].isin(["langevin", "mala"]), "ozaki floor")
     )
@@ -158,7 +158,7 @@ def _halfway(equal: pd.DataFrame, column: str) -> str:
     for method, rows in groups(equal, "method"):
         distance = float(np.interp(middle, rows[column], rows["kolmogorov"]))
         name = {"langevin": "Langevin", "ozaki floor": "Ozaki"}.get(method, "on one clock")
-        found.append(f"{name} {cells.number(distance, 2)}")
+        found.append(f"{name} {formats.number(distance, 2)}")
     return f"at {middle:g}:\n{', '.join(found)}"
 
 
@@ -213,7 +213,7 @@ def bias_figure(bias: pd.DataFrame) -> Figure:
         ax.set_yscale("symlog", linthresh=0.02)
         ax.set(xlabel="ε / v, with v = D / E|s1|²", ylabel="|bias| of −log p, nats")
         ends = group[group["method"] == "langevin"].iloc[[0, -1]]["bias"].abs()
-        low, high = (cells.number(float(value), 2) for value in ends)
+        low, high = (formats.number(float(value), 2) for value in ends)
         ax.set_title(f"{target}\nLangevin: {low} to {high} nats")
     proportional = key("", GREY, "in proportion to ε", linestyle=":")
     legend(figure, [*_keys(bias), proportional], 4)

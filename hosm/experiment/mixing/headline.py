@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hosm.experiment.mixing.comparisons import comparisons
 from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Sampling
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.shared.rows import Row, groups, records
 
@@ -17,7 +17,7 @@ SHOWN_TARGETS = ("two-modes", "ring6", "ring8")  # of the samplers
 def _ess(row: Row) -> str:
     if row["finite_share"] < 1:
         return "diverged"
-    text = f"{cells.number(row['ess_nice'])} at variance ratio {row['variance_ratio']:.2f}"
+    text = f"{formats.number(row['ess_nice'])} at variance ratio {row['variance_ratio']:.2f}"
     return text if row["within_bound"] else f"{text}, beyond the bounds"
 
 
@@ -36,7 +36,7 @@ def mixing_lines(found: Sampling) -> Iterator[HeadlineLine]:
                 f"ESS bulk per second over tuned Langevin's, {each.target}, {each.scores} scores"
             )
             name = SAMPLERS[each.ozaki["method"]]
-            ratio = cells.plus_minus(each.ratio, each.error)
+            ratio = formats.plus_minus(each.ratio, each.error)
             yield HeadlineLine(
-                where, f"{name}, tuned alike within the bounds on bias", cells.DASH, ratio
+                where, f"{name}, tuned alike within the bounds on bias", formats.DASH, ratio
             )

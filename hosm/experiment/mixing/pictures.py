@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from hosm.experiment.mixing.looks import SAMPLERS, look
 from hosm.experiment.mixing.results import Sampling
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import GREY, grid, styled
 from hosm.experiment.shared.files import Arrays
 from hosm.experiment.shared.rows import records
@@ -99,7 +99,7 @@ def snapshots_figure(found: Sampling) -> Figure:
             row = known[target, each.method, each.step, each.when]
             _title(ax, f"{SAMPLERS[each.method]}\nε = {each.step}, {int(each.when):,} it.")
             lost = 1 - row["finite_share"]
-            distance = f"distance {cells.number(row['kolmogorov'], 2)}"
+            distance = f"distance {formats.number(row['kolmogorov'], 2)}"
             ax.set_xlabel(f"{lost:.0%} diverged" if lost > 0 else distance, fontsize=8)
     return figure
 

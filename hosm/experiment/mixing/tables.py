@@ -12,7 +12,7 @@ import pandas as pd
 from hosm.experiment.mixing.comparisons import Comparison, comparisons
 from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Mixing, Sampling
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["CROSSES", "comparison_table", "mixing_table", "mixing_tables", "peer_table", "why"]
@@ -22,7 +22,7 @@ LARGE = 1000  # a ratio of variances beyond which its size says no more
 
 
 def _factor(ratio: float) -> str:
-    return f"> {LARGE:,}" if ratio > LARGE else cells.number(ratio, 3)
+    return f"> {LARGE:,}" if ratio > LARGE else formats.number(ratio, 3)
 
 
 def _most_effective(final: pd.DataFrame) -> set[Any]:
@@ -38,7 +38,7 @@ def _setting(row: Row) -> str:
 
 
 def _distance(row: Row) -> str:
-    return "diverged" if row["finite_share"] < 1 else cells.number(row["kolmogorov"], 2)
+    return "diverged" if row["finite_share"] < 1 else formats.number(row["kolmogorov"], 2)
 
 
 def _common(row: Row) -> dict[str, str]:
@@ -47,13 +47,13 @@ def _common(row: Row) -> dict[str, str]:
         "Distance": _distance(row),
         "Variance ratio": _factor(row["variance_ratio"]),
         "Within both?": "yes" if row["within_bound"] else "no",
-        "R-hat": cells.number(row["r_hat"]),
-        "Accepted": f"{row['acceptance']:.2f}" if row["acceptance"] < 1 else cells.DASH,
+        "R-hat": formats.number(row["r_hat"]),
+        "Accepted": f"{row['acceptance']:.2f}" if row["acceptance"] < 1 else formats.DASH,
     }
 
 
 def _microseconds(seconds: float) -> str:
-    return cells.number(1e6 * seconds, 3)
+    return formats.number(1e6 * seconds, 3)
 
 
 def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
@@ -66,7 +66,7 @@ def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
     order = ["target", "scores", "setting"]  # stable: methods as they were run
     frame = final.sort_values(order, kind="stable")
     for index, row in zip(frame.index, records(frame), strict=True):
-        rate = cells.number(row["ess_bulk_per_second"])
+        rate = formats.number(row["ess_bulk_per_second"])
         paper = row["paper_ess"] if row["setting"] != "tuned" else math.nan
         rows.append(
             {
@@ -75,17 +75,17 @@ def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
                 "Step": _setting(row),
                 "Method": SAMPLERS.get(row["method"], row["method"]),
                 "ε": f"{row['step_size']:.3g}",
-                "ESS nice per chain, paper": f"{paper:.2f}" if paper > 0 else cells.DASH,
-                "ESS nice per chain, ours": cells.number(row["ess_nice"]),
-                "ESS bulk, total": cells.plus_minus(
+                "ESS nice per chain, paper": f"{paper:.2f}" if paper > 0 else formats.DASH,
+                "ESS nice per chain, ours": formats.number(row["ess_nice"]),
+                "ESS bulk, total": formats.plus_minus(
                     row["ess_bulk"], row["ess_bulk_standard_error"]
                 ),
                 **_common(row),
-                "Distance of these draws": cells.number(row["distance"], 2),
-                "Iterations to the bound": cells.count(row["iterations_to_bound"]),
+                "Distance of these draws": formats.number(row["distance"], 2),
+                "Iterations to the bound": formats.count(row["iterations_to_bound"]),
                 "µs / iteration": _microseconds(row["seconds_eager"]),
                 "compiled": _microseconds(row["seconds_compiled"]),
-                "ESS bulk / s": cells.bold(rate) if index in best else rate,
+                "ESS bulk / s": formats.bold(rate) if index in best else rate,
             }
         )
     return pd.DataFrame(rows)
@@ -106,8 +106,8 @@ def why(each: Comparison) -> str:
         hats = f"{langevin['r_hat']:.2f} and {ozaki['r_hat']:.2f}"
         return f"neither crosses between the modes (R-hat {hats})"
     longer = ozaki["seconds_per_iteration"] / langevin["seconds_per_iteration"]
-    more = f"{cells.ratio(each.per_iteration)} the samples an iteration, "
-    return f"{more}which takes {cells.ratio(longer)} as long"
+    more = f"{formats.ratio(each.per_iteration)} the samples an iteration, "
+    return f"{more}which takes {formats.ratio(longer)} as long"
 
 
 def comparison_table(found: Sampling) -> pd.DataFrame:
@@ -119,7 +119,7 @@ def comparison_table(found: Sampling) -> pd.DataFrame:
     rows = []
     for each in comparisons(found):
         langevin, ozaki = each.langevin, each.ozaki
-        best = cells.DASH if ozaki is None else SAMPLERS[ozaki["method"]]
+        best = formats.DASH if ozaki is None else SAMPLERS[ozaki["method"]]
         rows.append(
             {
                 "Target": each.target,
@@ -127,7 +127,7 @@ def comparison_table(found: Sampling) -> pd.DataFrame:
                 "Langevin: ε, ESS / s": _rate(langevin),
                 "Best Ozaki": best,
                 "ε, ESS / s": _rate(ozaki),
-                "Ozaki / Langevin": f"{cells.plus_minus(each.ratio, each.error)}",
+                "Ozaki / Langevin": f"{formats.plus_minus(each.ratio, each.error)}",
                 "Because": why(each),
                 "Adjusted Langevin, ESS / s": _rate(each.adjusted),
                 "Best peer, ESS / s": _peer(each.peer),
@@ -138,15 +138,15 @@ def comparison_table(found: Sampling) -> pd.DataFrame:
 
 def _rate(row: Row | None) -> str:
     if row is None:
-        return cells.DASH
+        return formats.DASH
     mark = "" if row["within_bound"] else ", beyond the bounds"
-    return f"{row['step_size']:.2g}: {cells.number(row['ess_bulk_per_second'])}{mark}"
+    return f"{row['step_size']:.2g}: {formats.number(row['ess_bulk_per_second'])}{mark}"
 
 
 def _peer(row: Row | None) -> str:
     if row is None:
-        return cells.DASH
-    return f"{row['method']}: {cells.number(row['ess_bulk_per_second'])}"
+        return formats.DASH
+    return f"{row['method']}: {formats.number(row['ess_bulk_per_second'])}"
 
 
 def peer_table(peers: pd.DataFrame) -> pd.DataFrame:
@@ -160,12 +160,12 @@ def peer_table(peers: pd.DataFrame) -> pd.DataFrame:
             "Target": row["target"],
             "Method": f"{row['method']} ({row['library']})",
             "Step": f"{row['step_size']:.3g}",
-            "Gradients / draw": cells.number(row["gradients"]),
-            "ESS nice per chain": cells.number(row["ess_nice"]),
-            "ESS bulk, total": cells.number(row["ess_bulk"]),
+            "Gradients / draw": formats.number(row["gradients"]),
+            "ESS nice per chain": formats.number(row["ess_nice"]),
+            "ESS bulk, total": formats.number(row["ess_bulk"]),
             **_common(row),
             "µs / iteration": _microseconds(row["seconds_per_iteration"]),
-            "ESS bulk / s": cells.number(row["ess_bulk_per_second"]),
+            "ESS bulk / s": formats.number(row["ess_bulk_per_second"]),
         }
         for row in records(peers)
     ]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.shared.rows import records
 
@@ -20,7 +20,7 @@ Errors = dict[tuple[float, str], tuple[float, float]]  # (sigma, reduction) -> o
 def _shown(errors: Errors, sigma: float) -> str:
     """Return the errors at a noise scale, without variance reduction and with, in words."""
     pairs = (errors[sigma, "none"], errors[sigma, "antithetic"])
-    without, reduced = (" and ".join(map(cells.number, pair)) for pair in pairs)
+    without, reduced = (" and ".join(map(formats.number, pair)) for pair in pairs)
     return f"squared errors of s1 and s2: {without} without variance reduction, {reduced} with it"
 
 
@@ -63,7 +63,7 @@ def _with_it(errors: Errors, sigmas: list[float]) -> Claim:
         ratio,
         "<=",
         SIMILAR,
-        f"largest squared error over the smallest: {cells.ratio(ratio)}",
+        f"largest squared error over the smallest: {formats.ratio(ratio)}",
     )
 
 

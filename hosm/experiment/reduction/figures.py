@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
     BLUE,
     GREY,
@@ -40,7 +40,7 @@ LATE = 0.5  # share of the steps that come before the late ones
 def _pair(values: Mapping[Any, float]) -> str:
     """Return a number without and one with variance reduction."""
     rounded = [float(f"{values.get(kind, np.nan):.2g}") for kind in COLOURS]
-    without, reduced = (cells.number(value, 2) for value in rounded)
+    without, reduced = (formats.number(value, 2) for value in rounded)
     return f"{without} without, {reduced} with"
 
 

@@ -34,6 +34,7 @@ from hosm.autodiff import vector_jacobian_product
 from hosm.distributions import Law
 from hosm.experiment.data.datasets import law
 from hosm.experiment.settings import ReductionParams
+from hosm.experiment.shared.rows import Row
 from hosm.metrics import hessian_error, score_error
 from hosm.networks import MLP
 from hosm.objectives import dsm_value, stencil
@@ -53,8 +54,6 @@ LINE = torch.arange(-30, 31) / 10  # u, of the points (u, 0) where estimates are
 
 MEASURED = ("train_dsm", "train_second", "s1_error", "s2_error")
 ON_LINE = ("u", "s1", "s2", "exact_s1", "exact_s2")
-
-Row = dict[str, Any]
 
 
 class SideBySide(nn.Module):

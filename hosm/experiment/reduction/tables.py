@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.reduction.results import Reduction
 from hosm.experiment.shared.rows import records
 
@@ -15,14 +15,14 @@ def reduction_table(errors: pd.DataFrame) -> pd.DataFrame:
         {
             "σ": f"{row['sigma']:g}",
             "Variance reduction": row["reduction"],
-            "Squared error of s1, ours ± s.e.": cells.plus_minus(
+            "Squared error of s1, ours ± s.e.": formats.plus_minus(
                 row["s1_error"], row["s1_standard_error"]
             ),
             "Target of s2": row["target"],
-            "Squared error of s2, ours ± s.e.": cells.plus_minus(
+            "Squared error of s2, ours ± s.e.": formats.plus_minus(
                 row["s2_error"], row["s2_standard_error"]
             ),
-            "Seeds": cells.count(row["seeds"]),
+            "Seeds": formats.count(row["seeds"]),
         }
         for row in records(errors)
     ]

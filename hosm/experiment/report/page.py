@@ -15,7 +15,7 @@ import pandas as pd
 from PIL import Image
 
 from hosm.experiment.diversity.results import Diversity
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.report.claims import claims, replicated_claims
 from hosm.experiment.report.replication import Replicated, replication
@@ -45,10 +45,10 @@ NUMERIC = re.compile(r"[-~]?\d.*|–")
 
 
 def _cell(text: str) -> dict[str, Any]:
-    shown = cells.plain(text)
+    shown = formats.plain(text)
     for joint in (" = ", " ± "):
         shown = shown.replace(joint, f"{SPACE}{joint.strip()}{SPACE}")
-    return {"text": shown, "best": cells.is_bold(text), "number": bool(NUMERIC.fullmatch(shown))}
+    return {"text": shown, "best": formats.is_bold(text), "number": bool(NUMERIC.fullmatch(shown))}
 
 
 def _table(frame: pd.DataFrame, caption: str = "") -> dict[str, Any]:

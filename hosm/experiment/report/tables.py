@@ -13,7 +13,7 @@ from hosm.experiment.cost.tables import cost_tables
 from hosm.experiment.denoising.tables import denoising_tables
 from hosm.experiment.diversity.tables import diversity_tables
 from hosm.experiment.mixing.tables import mixing_tables
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.reduction.tables import reduction_tables
 from hosm.experiment.report.headline import headline_table
 from hosm.experiment.report.results import Results
@@ -48,7 +48,7 @@ def write_table(frame: pd.DataFrame, folder: Path, name: str) -> None:
         folder: where to; made if it is missing.
         name: the files' name without its ending.
     """
-    text = frame.map(cells.plain).to_csv(index=False)
+    text = frame.map(formats.plain).to_csv(index=False)
     write_whole(text.encode(), folder / f"{name}.csv")
     markdown = frame.to_markdown(index=False, disable_numparse=True)
     write_whole(f"{markdown}\n".encode(), folder / f"{name}.md")

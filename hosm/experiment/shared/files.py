@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Arrays", "read_arrays", "read_frame", "read_frames", "read_json"]
+__all__ = ["Array", "Arrays", "read_arrays", "read_frame", "read_frames", "read_json"]
 
-Arrays = dict[str, NDArray[Any]]
+Array = NDArray[Any]
+Arrays = dict[str, Array]
 
 
 def _existing(path: Path) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
 from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.shared.rows import Row, records
@@ -32,7 +32,7 @@ def _maps(where: str, rows: list[Row]) -> Iterator[Claim]:
         min(ratios.values()),
         ">",
         1.0,
-        f"variance next to edges over that elsewhere, {cells.at_each(ratios)}",
+        f"variance next to edges over that elsewhere, {formats.at_each(ratios)}",
         paper=True,
     )
     values = {f"σ = {row['sigma']:g}": row["correlation"] for row in rows}
@@ -44,7 +44,7 @@ def _maps(where: str, rows: list[Row]) -> Iterator[Claim]:
         min(values.values()),
         ">=",
         USEFUL,
-        f"Pearson's correlation, {cells.at_each(values)}",
+        f"Pearson's correlation, {formats.at_each(values)}",
     )
 
 
@@ -65,7 +65,7 @@ def _calibration(where: str, bins: pd.DataFrame) -> Claim:
         max(gaps.values()),
         "<=",
         CALIBRATED,
-        f"largest relative difference, {cells.at_each(gaps, 2)}; {least}",
+        f"largest relative difference, {formats.at_each(gaps, 2)}; {least}",
         left_at_best=max(sure),
     )
 
@@ -75,7 +75,7 @@ def _likelihoods(where: str, rows: list[Row]) -> Claim:
     parts = ("nll_low_rank", "nll_diagonal", "nll_isotropic")
     nlls = np.array([[row[part] for part in parts] for row in rows])
     found = [
-        f"σ = {row['sigma']:g}: {', '.join(cells.number(row[part]) for part in parts)}"
+        f"σ = {row['sigma']:g}: {', '.join(formats.number(row[part]) for part in parts)}"
         for row in rows
     ]
     return Claim(
@@ -120,7 +120,8 @@ def _directions(where: str, directions: pd.DataFrame) -> Claim:
     ours, iterated = last.loc["s2"], last[last.index.str.startswith("subspace")]
     longest = iterated.loc[iterated["seconds"].idxmax()]  # by automatic differentiation
     found = [
-        f"{row['share']:.1%} by {name} in {cells.ratio(row['seconds'] / ours['seconds'])} the time"
+        f"{row['share']:.1%} by {name} in "
+        f"{formats.ratio(row['seconds'] / ours['seconds'])} the time"
         for name, row in iterated.iterrows()
     ]
     share = ours["share"] / (SHARE * longest["share"])
@@ -149,7 +150,7 @@ def _positive(where: str, rows: list[Row], unconstrained: list[Row]) -> Claim:
         least,
         ">",
         0.0,
-        f"smallest variance {cells.number(least)}; without the constraint, clipping negative "
+        f"smallest variance {formats.number(least)}; without the constraint, clipping negative "
         f"variances adds {', '.join(clipped)} of C",
     )
 

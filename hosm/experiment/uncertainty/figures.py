@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
     COLOURS,
     GREY,
@@ -75,12 +75,12 @@ def explained_figure(directions: pd.DataFrame) -> Figure:
         colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
         ax.plot(part["k"], 100 * part["share"], color=colour, marker=marker, markersize=4)
         seconds = part["seconds"].iloc[0] / part["images"].iloc[0]
-        cost = f", {cells.milliseconds(seconds)} ms" if seconds > 0 else ", one for all images"
+        cost = f", {formats.milliseconds(seconds)} ms" if seconds > 0 else ", one for all images"
         keys.append(key(marker, colour, method + cost, linestyle="-"))
     ax.set(xlabel="directions k", ylabel="share of the squared error (%)", ylim=(0, None))
     last = directions[directions["k"] == directions["k"].max()].set_index("method")
     iterated = last[last.index.str.startswith("subspace")]["seconds"] / last.loc["s2", "seconds"]
-    saving = f"{cells.ratio(float(iterated.min()))} to {cells.ratio(float(iterated.max()))}"
+    saving = f"{formats.ratio(float(iterated.min()))} to {formats.ratio(float(iterated.max()))}"
     share = last.loc["s2", "share"] / last.loc[last["seconds"].idxmax(), "share"]
     ax.set_title(
         f"{directions['k'].max()} directions of s2 hold {share:.0%} of what subspace "

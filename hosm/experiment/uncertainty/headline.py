@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.presenting.longer_runs import short_name
 from hosm.experiment.shared.rows import records
@@ -21,10 +21,10 @@ def uncertainty_lines(denoisers: Mapping[str, Denoiser]) -> Iterator[HeadlineLin
         rows = records(whole)
         row = min(rows, key=lambda each: abs(each["sigma"] - SHOWN_SIGMA))
         parts = ("nll_low_rank", "nll_diagonal", "nll_isotropic")
-        values = " / ".join(cells.number(row[part], 4) for part in parts)
+        values = " / ".join(formats.number(row[part], 4) for part in parts)
         where = f"NLL of clean images, nats, {name}, σ = {row['sigma']:g}"
-        yield HeadlineLine(where, "C / its diagonal / one variance", cells.DASH, values)
-        values = " / ".join(cells.number(each["correlation"], 2) for each in rows)
+        yield HeadlineLine(where, "C / its diagonal / one variance", formats.DASH, values)
+        values = " / ".join(formats.number(each["correlation"], 2) for each in rows)
         where = f"correlation of variance and squared error, {name}"
         scales = " / ".join(f"{each['sigma']:g}" for each in rows)
-        yield HeadlineLine(where, f"one model, σ = {scales}", cells.DASH, values)
+        yield HeadlineLine(where, f"one model, σ = {scales}", formats.DASH, values)

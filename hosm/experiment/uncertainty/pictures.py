@@ -1,19 +1,17 @@
 """Pictures of a denoiser: images, the variance of their pixels, directions of uncertainty."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import grid, styled
+from hosm.experiment.shared.files import Array
 
 __all__ = ["directions_figure", "traversals_figure", "variance_figure"]
 
-Array = NDArray[Any]
 
 IMAGES = 4  # shown at each noise scale, at most
 COLUMNS = {"noisy": "x~", "mean": "m", "expected": "variance", "squared_error": "(x - m)²"}
@@ -77,7 +75,7 @@ def variance_figure(
         ax.set_title([*COLUMNS.values()][place % parts], fontsize=7, loc="center")
     channels = "" if shape[0] == 1 else f"; maps of {', '.join(CHANNELS)} side by side"
     first, last = (
-        cells.number(float(arrays[f"expected|{sigma:g}"].mean()), 2)
+        formats.number(float(arrays[f"expected|{sigma:g}"].mean()), 2)
         for sigma in (sigmas[0], sigmas[-1])
     )
     found = (

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.coverage import coverage
 from hosm.experiment.shared.rows import Row, groups, records
 from hosm.experiment.uncertainty.results import Denoiser
@@ -24,14 +24,14 @@ def calibration_table(numbers: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
             "σ": f"{row['sigma']:g}",
-            "Squared error (pixel²)": cells.number(row["error_per_pixel"]),
-            "Variance (pixel²)": cells.number(row["predicted_variance_per_pixel"]),
-            "Correlation": cells.number(row["correlation"]),
+            "Squared error (pixel²)": formats.number(row["error_per_pixel"]),
+            "Variance (pixel²)": formats.number(row["predicted_variance_per_pixel"]),
+            "Correlation": formats.number(row["correlation"]),
             "Variance at edges / elsewhere (pixel²)": (
-                f"{cells.number(row['edge_variance'])} / "
-                f"{cells.number(row['background_variance'], 2)}"
+                f"{formats.number(row['edge_variance'])} / "
+                f"{formats.number(row['background_variance'], 2)}"
             ),
-            "Scale": cells.number(row["scale"]),
+            "Scale": formats.number(row["scale"]),
             "Coverage of 50 / 80 / 95 %, scaled": coverage(row),
         }
         for row in records(numbers[numbers["model"] == "range"])
@@ -48,10 +48,10 @@ def likelihood_table(numbers: pd.DataFrame) -> pd.DataFrame:
                 {
                     "σ": f"{sigma:g}",
                     "Model": KINDS[row["model"]],
-                    "C": cells.number(row["nll_low_rank"], 4),
-                    "Its diagonal": cells.number(row["nll_diagonal"], 4),
-                    "One variance": cells.number(row["nll_isotropic"], 4),
-                    "C, scaled": cells.number(row["nll_scaled"], 4),
+                    "C": formats.number(row["nll_low_rank"], 4),
+                    "Its diagonal": formats.number(row["nll_diagonal"], 4),
+                    "One variance": formats.number(row["nll_isotropic"], 4),
+                    "C, scaled": formats.number(row["nll_scaled"], 4),
                     "Clipped share": f"{row['clipped_share']:.1%}",
                 }
             )
@@ -63,9 +63,9 @@ def reliability_table(reliability: pd.DataFrame) -> pd.DataFrame:
     rows: dict[int, Row] = {}
     for row in records(reliability[reliability["model"] == "range"]):
         gap = row["observed"] / (row["scale"] * row["predicted"])
-        line = rows.setdefault(row["bin"], {"Tenth of the pixels": cells.count(row["bin"])})
-        line[f"σ = {row['sigma']:g}: variance (pixel²)"] = cells.number(row["predicted"], 2)
-        line["Error / scaled, " + f"σ = {row['sigma']:g}"] = cells.ratio(gap)
+        line = rows.setdefault(row["bin"], {"Tenth of the pixels": formats.count(row["bin"])})
+        line[f"σ = {row['sigma']:g}: variance (pixel²)"] = formats.number(row["predicted"], 2)
+        line["Error / scaled, " + f"σ = {row['sigma']:g}"] = formats.ratio(gap)
     return pd.DataFrame(list(rows.values()))
 
 
@@ -80,9 +80,9 @@ def direction_table(directions: pd.DataFrame) -> pd.DataFrame:
             {
                 "Directions by": method,
                 **{f"k = {k}": f"{shares[k]:.1%}" for k in SHOWN if k in shares.index},
-                "Time per image (ms)": cells.DASH
+                "Time per image (ms)": formats.DASH
                 if method.startswith("PCA")
-                else cells.milliseconds(per_image),
+                else formats.milliseconds(per_image),
             }
         )
     return pd.DataFrame(rows)

@@ -5,9 +5,10 @@ import math
 import pandas as pd
 
 from hosm.experiment.accuracy import tables as accuracy_tables
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.accuracy.table1 import lowest
+from hosm.experiment.presenting import formats
 from hosm.experiment.report.results import load_results
-from hosm.experiment.shared.rows import lowest, records
+from hosm.experiment.shared.rows import records
 from tests.experiment.report import report_inputs
 from tests.experiment.report.report_inputs import write_inputs
 
@@ -37,7 +38,7 @@ def test_table1_lists_baselines_then_estimates_then_references(results):
 
 def test_table1_marks_the_lowest_error_and_what_is_within_two_standard_errors(results):
     table = accuracy_tables.accuracy_table(results.accuracy.table1)
-    marked = table[table["Ours ± s.e., σ = 0.05"].map(cells.is_bold)]
+    marked = table[table["Ours ± s.e., σ = 0.05"].map(formats.is_bold)]
     gaussian = marked[marked["Data set"].str.startswith("gaussian")]
     assert list(zip(gaussian["Method"], gaussian["Rank"], strict=True)) == [("s2, jacobian", "30")]
     logistic = marked[marked["Data set"].str.startswith("logistic")]  # 7.8, and 8.1 ± .2, 8.4 ± .3

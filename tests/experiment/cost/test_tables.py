@@ -7,7 +7,7 @@ import pytest
 
 from hosm.experiment.cost import tables as cost_tables
 from hosm.experiment.cost.study.ratios import speed_ratios
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 
 
 def test_losses_stand_beside_their_dense_twins(results):
@@ -88,6 +88,6 @@ def test_table2_says_where_rows_were_scaled_and_marks_the_fastest(results):
     loops = table[table["Method"] == "autodiff loop"]
     assert list(loops["Jacobian rows timed"]) == ["all", "scaled from 49 of 784 rows"]
     assert list(loops["Paper, TITAN Xp (ms)"]) == ["32.1", "34,600"]
-    marked = table[table["Ours, median (ms)"].map(cells.is_bold)]
+    marked = table[table["Ours, median (ms)"].map(formats.is_bold)]
     assert list(marked["Method"]) == ["s2", "s2"]
     assert list(marked["Ours, median (ms)"]) == ["**0.500**", "**42.0**"]

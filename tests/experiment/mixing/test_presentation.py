@@ -13,8 +13,7 @@ from hosm.experiment.mixing.claims import sampling_claims
 from hosm.experiment.mixing.comparisons import comparisons
 from hosm.experiment.mixing.results import load_sampling
 from hosm.experiment.mixing.tables import comparison_table, mixing_table, peer_table, why
-from hosm.experiment.presenting import number_formats as cells
-from hosm.experiment.presenting import style
+from hosm.experiment.presenting import formats, style
 from hosm.experiment.shared.files import read_arrays, read_frame
 from tests.experiment.report.report_inputs import write_inputs
 
@@ -92,7 +91,7 @@ def test_the_comparison_is_a_table_with_a_line_for_each_target_and_scores(found)
 def test_table3_marks_the_fastest_within_the_bounds_and_says_what_diverged(found):
     table = mixing_table(found.final)
     there = table[(table["Target"] == "ring6") & (table["Scores"] == "exact")]
-    marked = there[there["ESS bulk / s"].map(cells.is_bold)]
+    marked = there[there["ESS bulk / s"].map(formats.is_bold)]
     assert list(marked["Method"]) == ["Ozaki, floor"] and list(marked["Step"]) == ["tuned"]
     paper = there[there["Step"] == "paper's step"].set_index("Method")
     assert paper.loc["Ozaki, as printed", "Distance"] == "diverged"
@@ -103,7 +102,7 @@ def test_table3_marks_the_fastest_within_the_bounds_and_says_what_diverged(found
     assert accepted["Langevin, adjusted"] == "0.60" and accepted["Langevin"] == "–"
     nothing = mixing_table(found.final.assign(tuning_within_bound=False, within_bound=False))
     assert "tuned, none within the bounds" in set(nothing["Step"])
-    assert not nothing["ESS bulk / s"].map(cells.is_bold).any()
+    assert not nothing["ESS bulk / s"].map(formats.is_bold).any()
     assert len(peer_table(found.peers)) == 4
 
 
@@ -146,7 +145,7 @@ def test_the_cost_of_a_compiled_iteration_is_judged_where_there_is_one(found, se
     claim = claim_of(here, "ring6, exact", "compiled-iteration-cheap")
     assert claim.verdict == expected
     assert claim.evidence == (
-        f"time over that of Langevin: {cells.ratio(seconds / 1e-4)} compiled, "
+        f"time over that of Langevin: {formats.ratio(seconds / 1e-4)} compiled, "
         "1.50× without compilation"
     )
 

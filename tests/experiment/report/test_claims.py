@@ -5,13 +5,13 @@ import pytest
 
 from hosm.experiment.accuracy import claims as accuracy_module
 from hosm.experiment.accuracy.claims import accuracy_claims
+from hosm.experiment.accuracy.table1 import BASELINE
 from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.presenting.claims import Claim, error_of_difference, judge
 from hosm.experiment.reduction.claims import reduction_claims
 from hosm.experiment.report.claims import claims
 from hosm.experiment.report.results import load_results
-from hosm.experiment.shared.rows import BASELINE
 from hosm.experiment.uncertainty.claims import uncertainty_claims
 from tests.experiment.report.report_inputs import write_inputs
 

@@ -11,7 +11,6 @@ import pandas as pd
 
 from hosm.experiment.accuracy.study.trial import (
     DIVERGED,
-    Row,
     SweepInputs,
     run_trial,
     task_of,
@@ -19,6 +18,7 @@ from hosm.experiment.accuracy.study.trial import (
 from hosm.experiment.cluster.tune import Cell, Grid, Tables, run_grid
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import CELL, ClusterParams
+from hosm.experiment.shared.rows import Row
 from hosm.experiment.train.tasks import Train
 
 __all__ = ["MEASURED", "SweepInputs", "run_sweep"]

@@ -26,15 +26,15 @@ from hosm.experiment.accuracy.study.errors import (
     s2_error,
 )
 from hosm.experiment.settings import SweepParams
+from hosm.experiment.shared.rows import Row
 from hosm.experiment.train.tasks import Train, TrainingTask
 from hosm.training import Diverged, Progress
 
-__all__ = ["DIVERGED", "Row", "SweepInputs", "run_trial", "task_of"]
+__all__ = ["DIVERGED", "SweepInputs", "run_trial", "task_of"]
 
 DIVERGED = "diverged"  # the key of a row without errors, which says why
 
 CURVE_POINTS = 250  # test points behind a point of a learning curve
-Row = dict[str, Any]
 FIRST_ORDER = ("s1_error", "validation_dsm", "autodiff_error")
 
 

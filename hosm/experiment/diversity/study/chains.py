@@ -11,17 +11,17 @@ that stand Ozaki on Langevin's clock, and every method at the largest step withi
 the classes, the classifier's confidence and the images' brightness stand beside the share.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from hosm.experiment.diversity.study.classifier import Classifier, accuracy
 from hosm.experiment.diversity.study.samplers import BLOCK, Sampler, Scores
 from hosm.experiment.settings import DiversityParams
+from hosm.experiment.shared.files import Array
 from hosm.experiment.shared.rows import Row
 from hosm.noise import standard_normal
 from hosm.samplers import Kernel
@@ -40,8 +40,6 @@ __all__ = [
 
 SHOWN_CHAINS, SHOWN_NOISE = 12, 3  # of each start and method, and from noise, in the pictures
 SHOWN_STARTS = 2
-
-Array = NDArray[Any]
 
 
 class Chains(NamedTuple):

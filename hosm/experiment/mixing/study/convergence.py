@@ -22,12 +22,12 @@ from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import bias
 from hosm.experiment.mixing.study.samplers import Scores, exact_scores, starts
 from hosm.experiment.settings import MixingParams
+from hosm.experiment.shared.rows import Row
 from hosm.samplers import langevin_ozaki as samplers
 
 __all__ = ["SHOWN", "approach", "single_chains", "step_size_bias"]
 
 REFERENCE = 20_000
-Row = dict[str, Any]
 EQUAL = ("langevin", "ozaki floor", "ozaki floor, Langevin's clock")
 SHOWN: dict[str, list[tuple[str, float, list[int]]]] = {  # method, eps, iterations shown
     "two-modes": [(method, 0.01, [50, 100, 200, 300, 400]) for method in EQUAL],

@@ -31,6 +31,7 @@ from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import bias, quality, within
 from hosm.experiment.mixing.study.samplers import Scores, starts
 from hosm.experiment.settings import MixingParams
+from hosm.experiment.shared.rows import Row
 from hosm.samplers import langevin_ozaki as samplers
 
 __all__ = ["Study", "headline", "study"]
@@ -47,7 +48,6 @@ PAPER_ESS = {
     "ring6": {"langevin": 21.81, "ozaki none": 28.89},
     "ring8": {"langevin": 26.33, "ozaki none": 46.57},
 }
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

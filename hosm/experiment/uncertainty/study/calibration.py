@@ -10,7 +10,6 @@ images, and the diagonal of C alone. A post-hoc scale of C, fitted there too, is
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from torch import Tensor
 from hosm import uncertainty
 from hosm.experiment.data.datasets import DataSet
 from hosm.experiment.settings import UncertaintyParams
+from hosm.experiment.shared.rows import Row
 from hosm.scores import FixedScale
 from hosm.uncertainty import Posterior, calibration
 
@@ -37,8 +37,6 @@ __all__ = [
 BINS = 10
 LEVELS = (0.5, 0.8, 0.95)
 BLOCK = 250  # images whose covariances are held at once
-
-Row = dict[str, Any]
 
 
 class _Judged:

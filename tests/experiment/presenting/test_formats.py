@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from hosm.experiment.presenting import number_formats as cells
+from hosm.experiment.presenting import formats
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from hosm.experiment.presenting import number_formats as cells
     ],
 )
 def test_a_standard_error_sets_the_digits(mean, error, text):
-    assert cells.plus_minus(mean, error) == text
+    assert formats.plus_minus(mean, error) == text
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_a_standard_error_sets_the_digits(mean, error, text):
     [(0.0, "0"), (34612.4, "34,612"), (0.0379, "0.0379"), (2e-7, "2.00e-07"), (math.inf, "∞")],
 )
 def test_numbers_have_three_significant_digits(value, text):
-    assert cells.number(value) == text
+    assert formats.number(value) == text
