@@ -5,6 +5,7 @@ NeurIPS 2021, section 2 and theorem 2), `targets` what each sample contributes t
 registry of second-order targets, and `high_order` the objectives of order three and above.
 """
 
+from hosm.noise import Scale
 from hosm.objectives.denoising_score_matching import (
     JointTerms,
     dsm,
@@ -15,7 +16,6 @@ from hosm.objectives.denoising_score_matching import (
 from hosm.objectives.high_order import HighOrderModel, HighOrderObjective, order_k
 from hosm.objectives.targets import (
     TARGETS,
-    Scale,
     Target,
     TargetInputs,
     VarianceReduction,

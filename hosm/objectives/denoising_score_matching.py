@@ -46,10 +46,16 @@ from torch import Tensor
 
 from hosm.autodiff import pulled_back, vector_jacobian_product
 from hosm.checks import check_one_shape, checked
-from hosm.noise import check_sigma, rademacher, standard_normal
+from hosm.noise import (
+    Scale,
+    check_noise_scale,
+    is_per_point,
+    rademacher,
+    repeat_scale,
+    standard_normal,
+)
 from hosm.objectives.targets import (
     NOT_COMPUTED,
-    Scale,
     TargetInputs,
     VarianceReduction,
     dsm_value,
@@ -73,28 +79,19 @@ class JointTerms(NamedTuple):
     second: Tensor
 
 
-def _check_scale(sigma: Scale, x: Tensor) -> Scale:
-    """Return sigma if it is a legal noise scale, or one for each of the n points."""
-    if not isinstance(sigma, Tensor):
-        return check_sigma(sigma)
-    if sigma.shape != x.shape[:1] or not bool((sigma > 0).all() & sigma.isfinite().all()):
-        raise ValueError(
-            f"sigma must be a number above 0 or {len(x)} of them, got {tuple(sigma.shape)} "
-            f"for x {tuple(x.shape)}, least {sigma.min():g}"
-        )
-    return sigma
-
-
 def _weighted_mean(term: Tensor, sigma: Scale, power: int) -> Tensor:
     """Return the mean of a term of shape (n,), weighted by a power of sigma if scales differ."""
-    return (term * sigma**power if isinstance(sigma, Tensor) else term).mean()
+    return (term * sigma**power if is_per_point(sigma) else term).mean()
 
 
-def _at(function: Callable[..., Any], sigma: Scale) -> Callable[[Tensor], Any]:
-    """Return a function of points alone; with one scale a sample, it takes them in its blocks."""
-    if not isinstance(sigma, Tensor):
-        return function
-    return lambda points: function(points, sigma.repeat(len(points) // len(sigma)))
+def _evaluate(function: Callable[..., Any], points: Tensor, sigma: Scale) -> Any:  # noqa: ANN401
+    """Evaluate a model, or its s1, at points that are blocks of the n samples.
+
+    It is told the noise scales where they differ; otherwise it is a function of points alone.
+    """
+    if not is_per_point(sigma):
+        return function(points)
+    return function(points, repeat_scale(sigma, len(points) // len(sigma)))
 
 
 def _check(x: Tensor, variance_reduction: VarianceReduction, **noise: Tensor | None) -> None:
@@ -141,10 +138,10 @@ def dsm(
             unknown variance reduction.
     """
     _check(x, variance_reduction, z=z)
-    sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
+    sigma, z = check_noise_scale(sigma, len(x)), standard_normal(x, generator) if z is None else z
     points = stencil(x, sigma, z, variance_reduction)[:2]
     whole = torch.cat(points)
-    s1 = _at(score_function, sigma)(whole)
+    s1 = _evaluate(score_function, whole, sigma)
     check_one_shape("(n, D)", x_noisy=whole, s1=s1)
     first = dsm_value(list(s1.split(len(x))), z, sigma, variance_reduction)
     return _weighted_mean(first, sigma, 2)
@@ -165,7 +162,8 @@ class _Scores(NamedTuple):
 
 def _score_function(model: Model, sigma: Scale) -> Callable[[Tensor], Tensor]:
     """Return s1 of a model, as a function of points alone."""
-    return _at(getattr(model, "score", lambda *x: model(*x)[0]), sigma)
+    score = getattr(model, "score", lambda *x: model(*x)[0])
+    return lambda points: _evaluate(score, points, sigma)
 
 
 def _scores_at_noisy_points(
@@ -177,7 +175,7 @@ def _scores_at_noisy_points(
     """
     with torch.enable_grad():
         x_noisy = points[0].detach().requires_grad_()
-        s1, s2 = _at(model, sigma)(x_noisy)
+        s1, s2 = _evaluate(model, x_noisy, sigma)
     _check_scores(x_noisy, s1, s2)
     product = NOT_COMPUTED if v is None else pulled_back(s1, x_noisy, v)
     score_function = _score_function(model, sigma)
@@ -190,7 +188,7 @@ def _scores_on_stencil(
 ) -> _Scores:
     """Evaluate both scores on the whole stencil; J^T v takes another evaluation of s1."""
     whole = torch.cat(points)
-    s1, s2 = _at(model, sigma)(whole)
+    s1, s2 = _evaluate(model, whole, sigma)
     _check_scores(whole, s1, s2)
     score_function, product = _score_function(model, sigma), NOT_COMPUTED
     if v is not None:
@@ -233,7 +231,7 @@ def joint_terms(
     _check(x, variance_reduction, z=z, v=v)
     if chosen.psd and not getattr(model, "psd", True):
         raise ValueError(f"the model must have psd=True for the target `{target}`, got psd=False")
-    sigma, z = _check_scale(sigma, x), standard_normal(x, generator) if z is None else z
+    sigma, z = check_noise_scale(sigma, len(x)), standard_normal(x, generator) if z is None else z
     points = stencil(x, sigma, z, variance_reduction)
     if chosen.product and v is None:
         v = rademacher(x, generator)

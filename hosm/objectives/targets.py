@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal
 
+from hosm.noise import Scale, broadcast_scale, repeat_scale
 from hosm.operators import DiagonalPlusLowRank, factor_image, factor_products
 
 __all__ = [
@@ -46,12 +47,6 @@ HALF_LOG_TWO_PI = math.log(2 * math.pi) / 2
 JACOBIAN_WEIGHT = 100.0  # of `jacobian` within `likelihood`, in units of sigma
 
 VarianceReduction = Literal["control", "antithetic"] | None
-Scale = float | Tensor  # one noise scale, or one for each sample, shape (n,)
-
-
-def _column(sigma: Scale) -> Scale:
-    """Return sigma to multiply points: one scale for each becomes a column, shape (n, 1)."""
-    return sigma.unsqueeze(1) if isinstance(sigma, Tensor) else sigma
 
 
 def stencil(x: Tensor, sigma: Scale, z: Tensor, reduction: VarianceReduction) -> list[Tensor]:
@@ -63,7 +58,7 @@ def stencil(x: Tensor, sigma: Scale, z: Tensor, reduction: VarianceReduction) ->
         z: standard normal noise, shape (n, D).
         reduction: None, `control` (adds x) or `antithetic` (adds x - sigma z and x).
     """
-    noise = _column(sigma) * z
+    noise = broadcast_scale(sigma) * z
     if reduction == "control":
         return [x + noise, x]
     if reduction == "antithetic":
@@ -80,7 +75,7 @@ def dsm_value(s1: list[Tensor], z: Tensor, sigma: Scale, reduction: VarianceRedu
         sigma: noise scale, or one for each point, shape (n,).
         reduction: None, `control` or `antithetic`.
     """
-    z = z / _column(sigma)
+    z = z / broadcast_scale(sigma)
     if reduction == "antithetic":
         plus, minus = s1[:2]
         return (plus.square().sum(1) + minus.square().sum(1)) / 4 + (z * (plus - minus)).sum(1) / 2
@@ -133,11 +128,6 @@ def _noise_signs(reduction: VarianceReduction) -> tuple[int, ...]:
     return {"antithetic": (1, -1, 0), "control": (1, 1)}.get(reduction or "", (1,))
 
 
-def _everywhere(sigma: Scale, points: int) -> Scale:
-    """Return the noise scale of each sample at every point of the stencil, shape (k n,)."""
-    return sigma.repeat(points) if isinstance(sigma, Tensor) else sigma
-
-
 def moment(
     s1: Tensor,
     s2: DiagonalPlusLowRank,
@@ -157,7 +147,7 @@ def moment(
         diagonal: look at diagonals alone.
     """
     points = len(_noise_signs(reduction))
-    w, scale = z.repeat(points, 1), _everywhere(sigma, points)
+    w, scale = z.repeat(points, 1), repeat_scale(sigma, points)
     if diagonal:
         psi = s2.diagonal() + s1.square()
         norm, noise = psi.square().sum(1), (psi * (1 - w.square())).sum(1)
@@ -182,7 +172,7 @@ def residual(
     Lu et al., ICML 2022, theorem 3.2; s is s1 without gradient. Arguments as in `moment`.
     """
     signs = _noise_signs(reduction)
-    s, w, scale = s1.detach(), z.repeat(len(signs), 1), _everywhere(sigma, len(signs))
+    s, w, scale = s1.detach(), z.repeat(len(signs), 1), repeat_scale(sigma, len(signs))
     trace, norm, forms = _contract(_project(s2, diagonal), s, w)
     side = s1.new_tensor(signs).repeat_interleave(len(z))
     noise = 2 * (trace - forms[:, 1, 1]) / scale**2 - 4 * side * forms[:, 0, 1] / scale
@@ -234,14 +224,14 @@ def likelihood(
     """
     if not s2.positive:
         raise ValueError("the factor of s2 must have signs +1 for the target `likelihood`, got -1")
-    scale = _column(sigma)
+    scale = broadcast_scale(sigma)
     error = z + scale * s1.detach()
     variance = 1 + scale**2 * s2.diagonal()
     score = (error.square() / variance + variance.log()).sum(1) / 2
     score = score + JACOBIAN_WEIGHT * sigma**4 * jacobian(s2, v, product, diagonal)
     if diagonal or not s2.rank:
         return score
-    factor = (scale.unsqueeze(2) if isinstance(scale, Tensor) else scale) * s2.factor
+    factor = broadcast_scale(sigma, 3) * s2.factor
     own, zero = 1 + scale**2 * s2.diag, torch.zeros_like(error)
     law = LowRankMultivariateNormal(zero, factor, own, validate_args=False)
     return score - law.log_prob(error) - error.shape[1] * HALF_LOG_TWO_PI

@@ -8,7 +8,7 @@ what the uninterrupted one saw.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,11 +62,11 @@ def keyed_batch(
         epoch: the pass over the data.
         orthogonal: make the noise of the batch orthogonal (`noise.orthogonalised`).
     """
-    keys: dict[str, Any] = {"seed": seed, "epoch": epoch, "dtype": x.dtype}
-    z = noise.keyed_normal(index, x.shape[1], **keys)
+    z = noise.keyed_normal(index, x.shape[1], seed=seed, epoch=epoch, dtype=x.dtype)
     z = noise.orthogonalised(z) if orthogonal else z
-    v = noise.keyed_rademacher(index, x.shape[1], **keys)
-    return Batch(x[index], z, v, noise.keyed_uniform(index, 1, **keys)[:, 0])
+    v = noise.keyed_rademacher(index, x.shape[1], seed=seed, epoch=epoch, dtype=x.dtype)
+    t = noise.keyed_uniform(index, 1, seed=seed, epoch=epoch, dtype=x.dtype)[:, 0]
+    return Batch(x[index], z, v, t)
 
 
 def _checked(data: Tensor) -> Tensor:
@@ -101,13 +101,15 @@ def batches(
             points are not finite floating numbers of shape (N, D).
     """
     if batch_size % shard.workers:
-        raise ValueError(f"batch_size {batch_size} is not divisible by {shard.workers}")
+        raise ValueError(
+            f"batch_size must be divisible by the {shard.workers} workers, got {batch_size}"
+        )
     step, epoch, data = start, -1, torch.empty(0)
     while True:
         size = len(data) if epoch >= 0 else len(points(0))
         per_epoch = size // batch_size
         if per_epoch < 1:
-            raise ValueError(f"batch_size {batch_size} exceeds the {size} points")
+            raise ValueError(f"batch_size must be at most the {size} points, got {batch_size}")
         if step // per_epoch != epoch:
             epoch = step // per_epoch
             data = _checked(points(epoch))

@@ -28,22 +28,22 @@ from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_bat
 from hosm.training.modules import JointObjective
 from hosm.training.settings import Settings
 
-__all__ = [
-    "Diverged",
-    "JointObjective",
-    "Progress",
-    "Settings",
-    "TrainingResult",
-    "fit",
-]
+__all__ = ["Diverged", "Progress", "TrainingResult", "fit"]
 
-STATEFUL = ("objective", "averaged", "optimizer", "scheduler")
-PLAIN = ("step", "stale", "finished", "best", "history", "running")
+WITH_STATE_DICT = ("objective", "averaged", "optimizer", "scheduler")  # attributes of a run
+SAVED_VALUES = {  # name in a checkpoint -> attribute of a run
+    "step": "step",
+    "stale": "validations_without_gain",
+    "finished": "finished",
+    "best": "best",
+    "history": "history",
+    "running": "sum_of_terms",
+}
 VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
 
 
 class Diverged(FloatingPointError):
-    """A loss is not finite any more; `last` holds the metrics of the last validation before."""
+    """A loss is no longer finite; `last` holds the metrics of the last finite validation."""
 
     last: dict[str, float]
 
@@ -115,18 +115,18 @@ def _schedule(settings: Settings) -> Callable[[int], float]:
     return lambda step: max(0.0, 1 - step / settings.max_steps)
 
 
-def _decayed_and_spared(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return what is trained, as groups of the optimiser: the weights, and linear skips."""
+def _parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the trained weights as groups of the optimiser: linear skips have no decay."""
     trained = [(name.split("."), p) for name, p in module.named_parameters() if p.requires_grad]
     parts = [[p for name, p in trained if ("skip" in name) == spared] for spared in (False, True)]
     groups = zip(parts, (weight_decay, 0.0), strict=True)
     return [{"params": part, "weight_decay": decay} for part, decay in groups if part]
 
 
-class _Run:
+class RunState:
     """The mutable state of one run: weights, average, optimiser, schedule, best so far.
 
-    `running` sums the terms of this worker's batches since the last validation.
+    `sum_of_terms` is over this worker's batches since the last validation.
     """
 
     def __init__(
@@ -140,15 +140,17 @@ class _Run:
         )
         self.wrapped = wrap(self.objective)
         self.optimizer = torch.optim.AdamW(
-            _decayed_and_spared(objective, settings.weight_decay),
+            _parameter_groups(objective, settings.weight_decay),
             settings.learning_rate,
             fused=True,
         )
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
-        self.step, self.stale, self.finished = 0, 0, False
+        self.step, self.validations_without_gain, self.finished = 0, 0, False
         self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}
         self.history: list[dict[str, float]] = []
-        self.running = torch.zeros((), dtype=torch.float64)  # of the terms, once there are any
+        self.sum_of_terms = torch.zeros(
+            (), dtype=torch.float64
+        )  # of the terms, once there are any
 
     def averaged_weights(self) -> dict[str, Tensor]:
         """Return a copy of the averaged weights of the model."""
@@ -167,15 +169,15 @@ class _Run:
         self.scheduler.step()
         self.averaged.update_parameters(self.objective)
         self.step += 1
-        self.running = self.running.to(terms.device) + terms.detach()
+        self.sum_of_terms = self.sum_of_terms.to(terms.device) + terms.detach()
 
-    def judge(self, metrics: dict[str, float]) -> None:
+    def record(self, metrics: dict[str, float]) -> None:
         """Keep the averaged weights if they are the best so far; decide whether to stop.
 
         Raises:
             Diverged: a loss is not finite.
         """
-        self.running = torch.zeros_like(self.running)
+        self.sum_of_terms = torch.zeros_like(self.sum_of_terms)
         if not all(map(math.isfinite, metrics.values())):
             error = Diverged(f"training diverged at step {self.step}: {metrics}")
             error.last = self.history[-1] if self.history else {}
@@ -185,34 +187,36 @@ class _Run:
         better = metrics[watched] < self.best["metrics"].get(watched, math.inf)
         if better or patience is None:
             self.best = {"step": self.step, "metrics": metrics, "weights": self.averaged_weights()}
-        self.stale = 0 if better else self.stale + 1
-        exhausted = patience is not None and self.stale >= patience
+        self.validations_without_gain = 0 if better else self.validations_without_gain + 1
+        exhausted = patience is not None and self.validations_without_gain >= patience
         self.finished = exhausted or self.step >= self.settings.max_steps
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything that a resumed run needs."""
-        state = {name: getattr(self, name).state_dict() for name in STATEFUL}
-        state |= {name: getattr(self, name) for name in PLAIN}
+        state = {name: getattr(self, name).state_dict() for name in WITH_STATE_DICT}
+        state |= {name: getattr(self, attribute) for name, attribute in SAVED_VALUES.items()}
         return copy.deepcopy({**state, "rng": torch.get_rng_state()})
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Take up the state of an earlier run."""
-        for name in STATEFUL:
+        """Continue from the state of an earlier run."""
+        for name in WITH_STATE_DICT:
             getattr(self, name).load_state_dict(state[name])
-        for name in PLAIN:
-            setattr(self, name, copy.deepcopy(state[name]))
+        for name, attribute in SAVED_VALUES.items():
+            setattr(self, attribute, copy.deepcopy(state[name]))
         torch.set_rng_state(state["rng"])
 
 
-def _judged(run: _Run, x: Tensor, shard: Shard, reduce: Callable[[Tensor], Tensor]) -> None:
-    """Judge a run by its validation points x and its batches since the last time."""
+def _validate_run(
+    run: RunState, x: Tensor, shard: Shard, reduce: Callable[[Tensor], Tensor]
+) -> None:
+    """Compute a run's metrics on validation points x and its batches since the last validation."""
     steps = (run.step - 1) % run.settings.validate_every + 1
     judged = validate(run.averaged, x, run.settings, shard)
-    totals = reduce(torch.cat([judged, run.running / (steps * shard.workers)]))
+    totals = reduce(torch.cat([judged, run.sum_of_terms / (steps * shard.workers)]))
     size = len(run.names)
     means = [*totals[size + 1 :].tolist(), *(totals[:size] / totals[size]).tolist()]
     labels = [f"{part}_{name}" for part in ("train", "validation") for name in run.names]
-    run.judge(dict(zip(labels, means, strict=True)))
+    run.record(dict(zip(labels, means, strict=True)))
 
 
 def fit(
@@ -241,7 +245,7 @@ def fit(
         wrap: makes the module that averages gradients over workers.
         reduce: sums a vector over workers.
         report: called at each validation, and at steps that are due.
-        due: whether to report a step between validations; of one mind on all workers.
+        due: whether to report a step between validations; it must agree on all workers.
         state: of an interrupted run, to continue it.
 
     Raises:
@@ -254,23 +258,36 @@ def fit(
             f"validation points must be finite and one or more for each of {shard.workers} "
             f"workers, got shape {tuple(validation.shape)}"
         )
-    run = _Run(objective(model, settings), settings, wrap)
+    run = RunState(objective(model, settings), settings, wrap)
     if state is not None:
         run.resume(state)
-    keys = (settings.batch_size, settings.seed, shard, run.step, settings.orthogonal_noise)
-    source, first, began = batches(points, *keys), run.step + 1, math.nan
+    source = batches(
+        points,
+        settings.batch_size,
+        settings.seed,
+        shard,
+        start=run.step,
+        orthogonal=settings.orthogonal_noise,
+    )
+    first, began = run.step + 1, math.nan
     while not run.finished:
         run.update(next(source))
         began = time.perf_counter() if run.step == first else began
         metrics: dict[str, float] = {}
         if run.step % settings.validate_every == 0 or run.step >= settings.max_steps:
-            _judged(run, validation, shard, reduce)
+            _validate_run(run, validation, shard, reduce)
             metrics = run.history[-1]
         elif not due(run.step):
             continue
         else:  # each worker goes on from the mean, which is what the state of one can hold
-            run.running = reduce(run.running) / shard.workers
+            run.sum_of_terms = reduce(run.sum_of_terms) / shard.workers
         report(Progress(run.step, metrics, run.state, run.averaged_weights))
     pace = (time.perf_counter() - began) / max(run.step - first, 1)
-    reached = (run.best["weights"], run.step, run.best["step"], run.best["metrics"])
-    return TrainingResult(*reached, run.history, pace)
+    return TrainingResult(
+        weights=run.best["weights"],
+        step=run.step,
+        best_step=run.best["step"],
+        metrics=run.best["metrics"],
+        history=run.history,
+        seconds_per_step=pace,
+    )

@@ -1,22 +1,17 @@
-"""The joint loss of s1 and s2: what a step of training minimises.
+"""The modules that training minimises: the joint objective, and heads on a frozen s1.
 
-The objective of Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data
-Distribution by Denoising" (NeurIPS 2021), equation 12: gamma times the DSM loss of s1 plus a
-second-order term, see `hosm.objectives.denoising_score_matching`.
+**Joint objective.** Equation 12 of Meng, Song, Li and Ermon, "Estimating High Order Gradients of
+the Data Distribution by Denoising" (NeurIPS 2021): gamma times the DSM loss of s1 plus a
+second-order term, see `hosm.objectives`. One model learns s1 and s2 at once.
 
-Second-order heads: many s2 of one s1, trained side by side once s1 is learned.
-
-The targets `residual` and `jacobian` (see `hosm.objectives`) ask nothing of s1 but its values on
-the stencil and its products J^T v, and train none of its weights. So one s1, learned by denoising
-score matching and frozen, serves every rank and both targets; heads of several ranks share its
-evaluation. Heads share no weights and Adam treats each weight alone, so that training them side
-by side equals training each apart, up to rounding. Waiting for s1 also helps: a head then
-follows an s1 that has converged and not the noise of its training.
-
-`moment` is allowed too, with s1 frozen: the second-order term of theorem 2 of Meng, Song, Li and
-Ermon (NeurIPS 2021) with psi's gradient stopped at s1. The same objective trains a head on top of
-a denoiser that was learned elsewhere; for diagonals that is the method of Bao et al., "Estimating
-the Optimal Covariance with Imperfect Mean in Diffusion Probabilistic Models", ICML 2022.
+**Heads.** Many s2 of one s1, trained side by side once s1 is learned. A second-order target needs
+of s1 only its values on the stencil and its products J^T v, so that one s1, learned by denoising
+score matching and then frozen, serves heads of every rank, which share its evaluation. Heads
+share no weights and Adam treats each weight alone: training them side by side equals training
+each apart, up to rounding. A head then follows an s1 that has converged, and not the noise of its
+training. The same objective trains a head on top of a denoiser that was learned elsewhere; with
+the target `moment` and diagonals, that is the method of Bao et al., "Estimating the Optimal
+Covariance with Imperfect Mean in Diffusion Probabilistic Models", ICML 2022.
 """
 
 import math
@@ -55,7 +50,9 @@ class JointObjective(nn.Module):
         super().__init__()
         own = getattr(model, "sigma", settings.sigma)
         if own != settings.sigma:
-            raise ValueError(f"the settings have sigma {settings.sigma} and the model has {own}")
+            raise ValueError(
+                f"sigma must be the model's, {own}, in the settings, got {settings.sigma}"
+            )
         self.model, self.settings = model, settings
         self.weights = (settings.gamma, 1.0)
 
@@ -67,10 +64,10 @@ class JointObjective(nn.Module):
         first, second = x.new_zeros(()), x.new_zeros(())
         if count:
             part = slice(None, count)
-            first, second = self._joint(x[part], _take(sigma, part), z[part], v[part])
+            first, second = self._joint(x[part], noise.slice_scale(sigma, part), z[part], v[part])
         if count < len(x):
             part = slice(count, None)
-            rest, reduction = _take(sigma, part), s.variance_reduction
+            rest, reduction = noise.slice_scale(sigma, part), s.variance_reduction
             other = dsm(self.model.score, x[part], rest, reduction, z=z[part])
             first = (first * count + other * (len(x) - count)) / len(x)
         return torch.stack([first, second])
@@ -87,11 +84,6 @@ class JointObjective(nn.Module):
             z=z,
             v=v,
         )
-
-
-def _take(sigma: float | Tensor, part: slice) -> float | Tensor:
-    """Return the noise scales of a part of the batch."""
-    return sigma[part] if isinstance(sigma, Tensor) else sigma
 
 
 def head_term(
@@ -158,12 +150,12 @@ class HeadsObjective(nn.Module):
         trunks = {id(each.trunk) for each in self.models}
         if len(trunks) != 1 or any(each.second is None for each in self.models):
             raise ValueError(
-                f"heads must share one trunk and have a second network each; got {len(trunks)} "
+                f"heads must share one trunk and have a second network each, got {len(trunks)} "
                 f"trunks for {len(self.models)} models"
             )
         if isinstance(settings.sigma, tuple) or settings.target == "dsm":
             raise ValueError(
-                f"heads are of one sigma and a second-order target, got {settings.sigma} and "
+                f"heads must have one sigma and a second-order target, got {settings.sigma} and "
                 f"{settings.target}"
             )
         target = find_target(settings.target)
@@ -174,7 +166,7 @@ class HeadsObjective(nn.Module):
                 f"heads must have psd=True for the target `{target.name}`, got psd=False"
             )
         if other := {each.sigma for each in self.models} - {settings.sigma}:
-            raise ValueError(f"the settings have sigma {settings.sigma}, models have {other}")
+            raise ValueError(f"sigma must be the models', {other}, got {settings.sigma}")
         self.model, self.settings = model, settings
         self.names, self.weights = tuple(model), (1.0,) * len(model)
         self.models[0].trunk.requires_grad_(False)

@@ -43,7 +43,7 @@ class Injected(TrainingTask):
 
 def inject(task):
     """Have the loop and the writing of states strike this process, or the driver's."""
-    update, write = training._Run.update, states.write_whole
+    update, write = training.RunState.update, states.write_whole
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
 
     def struck(step, kind, number):
@@ -68,7 +68,7 @@ def inject(task):
         write(data, path)
         struck(step, "renamed", os.getpid())
 
-    training._Run.update, states.write_whole = counted, written
+    training.RunState.update, states.write_whole = counted, written
 
 
 def first(path):

@@ -546,7 +546,7 @@ def test_a_score_that_would_broadcast_is_named(target):
 
 @pytest.mark.parametrize("scales", [torch.ones(5), torch.zeros(6), torch.full((6,), math.inf)])
 def test_illegal_scales_are_named(scales):
-    with pytest.raises(ValueError, match="sigma must be a number above 0 or 6 of them"):
+    with pytest.raises(ValueError, match="sigma must"):
         dsm(Scaled().score, randn(6, 4), scales)
 
 

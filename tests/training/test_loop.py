@@ -9,6 +9,7 @@ from hosm.networks import MLP, ConditionalMLP
 from hosm.scores import ScoreModel
 from hosm.training import (
     Diverged,
+    JointObjective,
     Settings,
     Shard,
     TrainingResult,
@@ -153,9 +154,9 @@ def test_early_stopping_keeps_the_best_average():
 def test_second_order_share_sees_part_of_the_batch_and_dsm_all_of_it():
     batch = [part.double() for part in next(batches(lambda epoch: DATA, 16, 5, Shard(), 0))]
     net = model().double()
-    whole = training.JointObjective(net, settings())(*batch)
-    part = training.JointObjective(net, settings(second_order_share=0.25))(*batch)
-    four = training.JointObjective(net, settings())(*(each[:4] for each in batch))
+    whole = JointObjective(net, settings())(*batch)
+    part = JointObjective(net, settings(second_order_share=0.25))(*batch)
+    four = JointObjective(net, settings())(*(each[:4] for each in batch))
     torch.testing.assert_close(part[0], whole[0])
     torch.testing.assert_close(part[1], four[1])
 
@@ -172,11 +173,11 @@ def test_a_range_of_scales_is_trained_resumed_and_split_like_one_scale():
     again = run(range_model(), settings=chosen, state=states[1])
     assert again.history == whole.history
     x, z, v, t = next(batches(lambda epoch: DATA, 16, 5, Shard(), 0))
-    objective = training.JointObjective(range_model(), chosen)
+    objective = JointObjective(range_model(), chosen)
     halves = objective(x[:8], z[:8], v[:8], t[:8]), objective(x[8:], z[8:], v[8:], t[8:])
     torch.testing.assert_close(objective(x, z, v, t)[0], (halves[0][0] + halves[1][0]) / 2)
     for sigma in (0.5, (0.05, 1.0)):
-        with pytest.raises(ValueError, match=r"model has \(0.1, 1.0\)"):
+        with pytest.raises(ValueError, match=r"the model's, \(0.1, 1.0\)"):
             run(range_model(), settings=settings(sigma=sigma))
 
 
@@ -208,7 +209,7 @@ def test_fit_takes_any_objective_and_leaves_frozen_weights_alone():
 
 
 def test_validation_is_the_mean_over_points_however_they_are_split():
-    objective = training.JointObjective(model(), settings())
+    objective = JointObjective(model(), settings())
     whole = training.validate(objective, VALIDATION, settings(), Shard())
     halves = [training.validate(objective, VALIDATION, settings(), Shard(r, 2)) for r in range(2)]
     torch.testing.assert_close(whole, halves[0] + halves[1], rtol=1e-6, atol=1e-6)
@@ -224,7 +225,7 @@ def test_divergence_is_an_error_not_a_result():
 def test_divergence_tells_the_last_metrics_that_were_finite():
     calls = []
 
-    class Breaking(training.JointObjective):
+    class Breaking(JointObjective):
         def forward(self, *batch):
             calls.append(len(calls))
             return super().forward(*batch) * (math.nan if len(calls) > 27 else 1.0)
@@ -324,9 +325,9 @@ def test_illegal_settings_are_named(change, message):
 
 
 def test_data_that_do_not_fit_are_named():
-    with pytest.raises(ValueError, match="exceeds the 64 points"):
+    with pytest.raises(ValueError, match="at most the 64 points, got 65"):
         run(settings=settings(batch_size=65))
-    with pytest.raises(ValueError, match="not divisible by 3"):
+    with pytest.raises(ValueError, match="divisible by the 3 workers, got 16"):
         run(shard=Shard(0, 3))
     with pytest.raises(ValueError, match=r"0\.\.1, got 2"):
         Shard(2, 2)

@@ -122,8 +122,8 @@ def test_heads_reach_the_hessian_of_the_smoothed_law(target):
             "a second network each",
         ),
         (lambda: heads([1]), {"target": "dsm"}, "second-order target"),
-        (lambda: heads([1]), {"sigma": 0.4}, "settings have sigma 0.4, models have {0.3}"),
-        (lambda: heads([1]), {"sigma": (0.1, 1.0)}, "of one sigma"),
+        (lambda: heads([1]), {"sigma": 0.4}, "sigma must be the models', {0.3}, got 0.4"),
+        (lambda: heads([1]), {"sigma": (0.1, 1.0)}, "must have one sigma"),
     ],
 )
 def test_models_that_are_no_heads_of_one_score_are_refused(models, changes, message):
