@@ -325,7 +325,7 @@ OTHERS = {
     "dsm, integers": (lambda: objectives.dsm(torch.neg, INTEGERS, 1.0), "torch.int64"),
     "dsm, empty": (lambda: objectives.dsm(torch.neg, EMPTY, 1.0), "(0, 3)"),
     "dsm, sigma": (lambda: objectives.dsm(torch.neg, X, 0.0), "0.0"),
-    "dsm, sigma of some": (lambda: objectives.dsm(torch.neg, X, V), "(3,)", "(5, 3)"),
+    "dsm, sigma of some": (lambda: objectives.dsm(torch.neg, X, V), "(3,)", "(5,)"),
     "joint, noise of one row": (lambda: objectives.joint(exact, X, 1.0, z=X[:1]), "(1, 3)"),
     "joint, target": (lambda: objectives.joint(exact, X, 1.0, target="best"), "'best'"),
     "joint, no second order": (
