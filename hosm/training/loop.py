@@ -197,6 +197,17 @@ class RunState:
         state |= {name: getattr(self, attribute) for name, attribute in SAVED_VALUES.items()}
         return copy.deepcopy({**state, "rng": torch.get_rng_state()})
 
+    def result(self, seconds_per_step: float) -> TrainingResult:
+        """Return the best averaged weights and how they were reached."""
+        return TrainingResult(
+            weights=self.best["weights"],
+            step=self.step,
+            best_step=self.best["step"],
+            metrics=self.best["metrics"],
+            history=self.history,
+            seconds_per_step=seconds_per_step,
+        )
+
     def resume(self, state: dict[str, Any]) -> None:
         """Continue from the state of an earlier run."""
         for name in WITH_STATE_DICT:
@@ -283,11 +294,4 @@ def fit(
             run.sum_of_terms = reduce(run.sum_of_terms) / shard.workers
         report(Progress(run.step, metrics, run.state, run.averaged_weights))
     pace = (time.perf_counter() - began) / max(run.step - first, 1)
-    return TrainingResult(
-        weights=run.best["weights"],
-        step=run.step,
-        best_step=run.best["step"],
-        metrics=run.best["metrics"],
-        history=run.history,
-        seconds_per_step=pace,
-    )
+    return run.result(pace)
