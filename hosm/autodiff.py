@@ -110,7 +110,7 @@ def _products(score_function: ScoreFunction, x: Tensor, mode: Mode) -> ScoreFunc
     return lambda v: (forward(v) + pullback(v)[0]) / 2
 
 
-class _Meter(TorchDispatchMode):
+class _MemoryMeter(TorchDispatchMode):
     """Counts the bytes `alive` of tensors made while it is on, and the `peak` that they need.
 
     What kernels take for themselves goes unseen. It is bounded by copies of their operands, and at
@@ -136,7 +136,7 @@ class _Meter(TorchDispatchMode):
         return out
 
 
-def _rows(product: ScoreFunction, x: Tensor, start: int, stop: int) -> Tensor:
+def _jacobian_rows(product: ScoreFunction, x: Tensor, start: int, stop: int) -> Tensor:
     """Return the products with the unit vectors e_i, start <= i < stop: (n, stop - start, D)."""
     basis = x.new_zeros(stop - start, x.shape[1])
     basis.diagonal(start).fill_(1)
@@ -146,10 +146,10 @@ def _rows(product: ScoreFunction, x: Tensor, start: int, stop: int) -> Tensor:
 def _fitting_chunk(score_function: ScoreFunction, x: Tensor, mode: Mode, limit: int) -> int:
     """Return how many rows at once keep `autodiff_hessian` within `limit` bytes."""
     check_count("memory_limit", limit)
-    with _Meter() as meter:
+    with _MemoryMeter() as meter:
         product = _products(score_function, x, mode)
         held, evaluation, meter.peak = meter.alive, meter.peak, meter.alive
-        _rows(product, x, 0, 1)
+        _jacobian_rows(product, x, 0, 1)
     row, fixed = meter.peak - held, x.nbytes * x.shape[1] + held
     least = fixed + max(row, evaluation - held)
     if limit < least:
@@ -194,7 +194,7 @@ def autodiff_hessian(
         check_count("chunk_size", chunk)
         product, out = _products(score_function, x, mode), x.new_empty(*x.shape, size)
         for i in range(0, size, chunk):
-            out[:, i : i + chunk] = _rows(product, x, i, min(i + chunk, size))
+            out[:, i : i + chunk] = _jacobian_rows(product, x, i, min(i + chunk, size))
         for i in range(0, size, chunk):  # symmetrise in place
             right, below = out[:, i : i + chunk, i:], out[:, i:, i : i + chunk].mT
             mean = (right + below).div_(2)
@@ -229,7 +229,7 @@ def hutchinson_diagonal(
     return total / probes
 
 
-def _beside(basis: Tensor, block: Tensor, generator: Generator | None) -> Tensor:
+def _orthonormal_extension(basis: Tensor, block: Tensor, generator: Generator | None) -> Tensor:
     """Return orthonormal columns (n, D, b), normal to `basis`, that add `block` to its span.
 
     Columns that add nothing, as at an invariant subspace, give way to random ones.
@@ -285,7 +285,7 @@ def leading_eigenpairs(
         product = torch.func.vmap(_products(score_function, x, mode), -1, -1)
         basis, image, rest = x[..., None][..., :0], x[..., None][..., :0], x.new_zeros(*x.shape, k)
         for _ in range(iterations):
-            block = _beside(basis, rest[..., : size - basis.shape[-1]], generator)
+            block = _orthonormal_extension(basis, rest[..., : size - basis.shape[-1]], generator)
             basis, image = torch.cat([basis, block], -1), torch.cat([image, product(block)], -1)
             T = basis.mT @ image
             if not bool(T.isfinite().all()):

@@ -1,33 +1,32 @@
-r"""Errors of scores, effective sample sizes, distances between samples, and coverage.
+r"""Errors of scores, distances between samples, coverage, and effective sample sizes of chains.
 
 Errors. Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
 Denoising", NeurIPS 2021, report in table 1 the mean over test points of the squared Frobenius
-error ||s2^ - s2||_F^2, summed over entries; so does `hessian_error`. Effective sample sizes are
-those of `hosm.metrics`.
+error ||s2^ - s2||_F^2, summed over entries; `hessian_error` computes it.
 
-Estimates, truths and posteriors must be finite, so that an error is never NaN unnoticed; draws
-need not be, for a chain that diverges is a result: what is then returned is stated with each.
-
-Effective sample size (ESS) of Markov chains, and whether chains agree.
-
-Table 3 of Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution
-by Denoising", NeurIPS 2021, uses the estimator of Song, Zhao and Ermon, "A-NICE-MC:
-Adversarial Training for MCMC", NeurIPS 2017, which knows the target's mean mu and variance v. For
-chains of T draws x_t, in each dimension,
+Effective sample size (ESS) of Markov chains. Table 3 of the same paper uses the estimator of Song,
+Zhao and Ermon, "A-NICE-MC: Adversarial Training for MCMC", NeurIPS 2017, which knows the target's
+mean mu and variance v. For chains of T draws x_t, in each dimension,
 
     rho_s = mean over chains and t of (x_t - mu) (x_(t+s) - mu) / v,
     tau = 1 + 2 sum_(s >= 1) 1[rho_s > .05] (1 - s/T) rho_s,     ESS = T / tau, per chain,
 
-where the sum stops at the first lag s at which no dimension exceeds .05; report the smallest ESS.
-Chains stuck in modes have one near 1. `ess_bulk` and `r_hat` know no truth: they are those of
-Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and localization:
-an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 2021, by ArviZ, which the
-extra `diagnostics` installs and these two alone need. No ESS tells of a bias: state a bound beside
-it, such as a `kolmogorov_distance` from exact draws.
+where the sum stops at the first lag s at which no dimension exceeds .05. Report the smallest ESS
+of the dimensions; chains stuck in modes have one near 1. `ess_bulk` and `r_hat`, whether chains
+agree, know no truth: they are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner,
+"Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of
+MCMC", Bayesian Analysis 2021, computed by ArviZ, which the extra `diagnostics` installs and only
+these two need. No ESS reveals a bias: report a distance from exact draws with it, such as
+`kolmogorov_distance`.
 
-Degenerate chains, each dimension apart: draws that are not finite give NaN; chains of which none
-ever moves give an ESS of 0, and an R-hat of NaN where they agree, infinity where they differ; a
-single draw gives `ess_nice` 1; less than 4 draws, and for R-hat less than 2 chains, give NaN.
+Values that are not finite. Estimates, truths and posteriors must be finite, so that no error is
+NaN unnoticed. Draws need not be, since a chain that diverges is a result. In each dimension,
+
+- draws that are not finite give NaN;
+- chains of which none ever moves give an ESS of 0, and an R-hat of NaN where they agree and of
+  infinity where they differ;
+- a single draw gives `ess_nice` 1;
+- fewer than 4 draws, and for R-hat fewer than 2 chains, give NaN.
 """
 
 from __future__ import annotations
@@ -53,7 +52,8 @@ __all__ = [
     "variance_ratio",
 ]
 
-CHUNK = 2**24  # numbers in the largest temporary tensor
+LARGEST_TEMPORARY = 2**24  # numbers in the largest temporary tensor
+NEGLIGIBLE_AUTOCORRELATION = 0.05  # autocorrelations up to this count as 0 in `ess_nice`
 
 
 class _Operator(Protocol):
@@ -106,7 +106,7 @@ def hessian_error(estimate: Matrices, truth: Matrices, *, per_point: bool = Fals
         raise _shape_error("(n, D, ..), one for both,", estimate=estimate, truth=truth)
     for name, matrices in (("estimate", estimate), ("truth", truth)):
         checked(name, matrices if isinstance(matrices, Tensor) else matrices.diagonal(), ...)
-    rows = max(1, CHUNK // math.prod(shape[1:]))
+    rows = max(1, LARGEST_TEMPORARY // math.prod(shape[1:]))
     parts = [slice(start, start + rows) for start in range(0, shape[0], rows)]
     differences = (_dense(estimate, part) - _dense(truth, part) for part in parts)
     errors = torch.cat([difference.square().flatten(1).sum(1) for difference in differences])
@@ -240,10 +240,6 @@ def _mahalanobis(centred: Tensor, covariance: Matrices) -> Tensor:
     return distances
 
 
-CHUNK = 2**24  # numbers in the largest temporary tensor
-THRESHOLD = 0.05  # autocorrelations up to this count as 0 in `ess_nice`
-
-
 def _check_draws(draws: Tensor) -> None:
     """Raise ValueError unless draws have the shape (chains, T, D); NaN and infinity pass."""
     checked("draws", draws, "chains", "T", "D", finite=False)
@@ -252,7 +248,7 @@ def _check_draws(draws: Tensor) -> None:
 def _autocorrelations(draws: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     """Return rho_s for s = 0 .. T - 1, shape (T, D), in float64, through one FFT per chain."""
     chains, length, dimension = draws.shape
-    width = max(1, CHUNK // (4 * chains * length))
+    width = max(1, LARGEST_TEMPORARY // (4 * chains * length))
     parts = []
     for start in range(0, dimension, width):
         part = slice(start, start + width)
@@ -265,7 +261,7 @@ def _autocorrelations(draws: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def ess_nice(draws: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Return the ESS per chain of each dimension by the true moments, as the module defines it.
+    """Return the ESS per chain of each dimension by the true moments (see the module).
 
     Args:
         draws: x_t of all chains, without burn-in, shape (chains, T, D).
@@ -285,7 +281,7 @@ def ess_nice(draws: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     check_positive("variance", checked("variance", variance, dimension, finite=False))
     finite, stuck = _finite_and_stuck(draws)
     rho = _autocorrelations(draws, mean, variance)[1:]
-    above = (rho > THRESHOLD) & finite
+    above = (rho > NEGLIGIBLE_AUTOCORRELATION) & finite
     counted = above & above.any(-1, keepdim=True).cummin(0).values
     lags = torch.arange(1, length, dtype=rho.dtype, device=draws.device).unsqueeze(-1)
     tau = 1 + 2 * torch.where(counted, (1 - lags / length) * rho, 0.0).sum(0)

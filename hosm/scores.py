@@ -15,9 +15,10 @@ beta (D, r); a diagonal model has r = 0. Two parametrisations of the outputs F o
 
 With `psd` a denoiser's S is a covariance by construction: variances v = softplus of the first
 output (p at zero) and correlations of a single factor model. With w = F_2.. / sqrt(r) of each
-coordinate, shape (r,), S_ij = (u_i u_j)^(1/2) w_i . w_j for i != j and S_ii = `LEAST` + v_i, where
-u = v / (1 + |w|^2) is the part of v that a coordinate does not share. So a small variance is one
-number near zero, and not a difference; and S stays positive after the rounding of float32 on the
+coordinate, shape (r,), S_ij = (u_i u_j)^(1/2) w_i . w_j for i != j and S_ii = v_i plus the
+constant `LEAST_RELATIVE_VARIANCE`, where u = v / (1 + |w|^2) is the part of v that a coordinate
+does not share. So a small variance is one number near zero, and not a difference of two; and S
+stays positive after the rounding of float32 on the
 way to s2 and back to C.
 
 A model of a range of noise scales takes sigma beside the points and is a `denoiser`, whose
@@ -43,7 +44,9 @@ __all__ = [
     "outputs_per_coordinate",
 ]
 
-LEAST = 1e-5  # diagonal of S under `psd`, at least; 80 times the rounding of 1 in float32
+LEAST_RELATIVE_VARIANCE = (
+    1e-5  # diagonal of S under `psd`, at least; 80 times the rounding of 1 in float32
+)
 
 Parametrisation = Literal["score", "denoiser"]
 
@@ -180,11 +183,11 @@ class ScoreModel(nn.Module):
         """Return the diagonal (n, D) and the factor (n, D, r) of S, from the network's outputs."""
         if not self.psd:
             return first + prior, rest / math.sqrt(self.dimension)
-        above = (prior - LEAST).clamp_min(LEAST).expm1().log()
+        above = (prior - LEAST_RELATIVE_VARIANCE).clamp_min(LEAST_RELATIVE_VARIANCE).expm1().log()
         variance = nn.functional.softplus(first + above)
         size = max(self.rank, 1)
         own = variance / (1 + rest.square().sum(2) / size)
-        return LEAST + own, (own / size).sqrt().unsqueeze(2) * rest
+        return LEAST_RELATIVE_VARIANCE + own, (own / size).sqrt().unsqueeze(2) * rest
 
     def score(self, x_noisy: Tensor, sigma: Scale | None = None) -> Tensor:
         """Return s1 alone, shape (n, D); arguments and errors as in `forward`."""

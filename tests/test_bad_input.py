@@ -13,7 +13,7 @@ from hosm import autodiff, metrics, noise, scores, tweedie, uncertainty
 from hosm import metrics as ess
 from hosm.distributions import mixtures as distributions
 from hosm.distributions import named_laws as energies
-from hosm.distributions import probabilities
+from hosm.distributions.base import probabilities
 from hosm.networks import mlp as networks
 from hosm.networks.unet import UNet
 from hosm.objectives import denoising_score_matching as objectives

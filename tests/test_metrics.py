@@ -196,7 +196,7 @@ def low_rank(n, dimension, rank, seed=0):
 
 @pytest.mark.parametrize("chunk", [2**24, 20, 1])
 def test_hessian_error_is_summed_over_entries_and_averaged_over_points(chunk, monkeypatch):
-    monkeypatch.setattr(hosm.metrics, "CHUNK", chunk)
+    monkeypatch.setattr(hosm.metrics, "LARGEST_TEMPORARY", chunk)
     operator, truth = low_rank(5, 3, 2), draw(5, 3, 3, seed=7)
     dense = operator.to_dense()
     naive = torch.tensor(
@@ -232,7 +232,7 @@ def test_gaussian100_error_of_the_diagonal_alone():
 
 
 def test_hessian_error_never_holds_more_than_a_few_points(monkeypatch):
-    monkeypatch.setattr(hosm.metrics, "CHUNK", 2 * 9)
+    monkeypatch.setattr(hosm.metrics, "LARGEST_TEMPORARY", 2 * 9)
     largest = []
 
     class Watched:

@@ -7,7 +7,7 @@ from torch import nn
 from hosm.distributions import Gaussian
 from hosm.networks import MLP, ConditionalMLP
 from hosm.networks.unet import UNet
-from hosm.scores import LEAST, ScoreModel
+from hosm.scores import LEAST_RELATIVE_VARIANCE, ScoreModel
 
 DOUBLE = torch.float64
 
@@ -54,11 +54,11 @@ def test_psd_outputs_are_variances_and_the_correlations_of_a_factor_model():
     x = points(4)
     first, *rest = net.trunk(x / (1 + 0.5**2) ** 0.5)[:, 1:].unbind(1)
     prior = torch.tensor(1 / (1 + 0.5**2), dtype=DOUBLE)
-    v = nn.functional.softplus(first + (prior - LEAST).expm1().log())
+    v = nn.functional.softplus(first + (prior - LEAST_RELATIVE_VARIANCE).expm1().log())
     w = torch.stack(rest, 2) / 2**0.5
     u = v / (1 + w.square().sum(2))
     expected = (u.sqrt().unsqueeze(2) * w) @ (u.sqrt().unsqueeze(2) * w).mT
-    expected.diagonal(dim1=1, dim2=2).copy_(LEAST + v)
+    expected.diagonal(dim1=1, dim2=2).copy_(LEAST_RELATIVE_VARIANCE + v)
     S = torch.eye(3, dtype=DOUBLE) + 0.5**2 * net(x)[1].to_dense()
     torch.testing.assert_close(S, expected)
 
@@ -161,11 +161,11 @@ def test_a_scale_that_the_model_does_not_cover_is_named(sigma, message):
 
 
 def test_a_range_needs_its_kind_of_network():
-    with pytest.raises(ValueError, match="conditional backbone; got sigma"):
+    with pytest.raises(ValueError, match="a backbone must be conditional for a range of sigma"):
         model(parametrisation="denoiser", sigma=(0.1, 1.0))
-    with pytest.raises(ValueError, match="conditional backbone; got sigma 0.1"):
+    with pytest.raises(ValueError, match="got ConditionalMLP for sigma 0.1"):
         range_model(sigma=0.1)
-    with pytest.raises(ValueError, match="a range of sigma needs"):
+    with pytest.raises(ValueError, match="parametrisation must be denoiser for a range of sigma"):
         range_model(parametrisation="score")
     with pytest.raises(ValueError, match="low < high"):
         range_model(sigma=(1.0, 0.1))

@@ -6,13 +6,7 @@ data set under noise, and `named_laws` the ones that the experiments are run on.
 shared with what it judges.
 """
 
-from hosm.distributions.base import (
-    CHUNK,
-    Law,
-    Mixture,
-    placements,
-    probabilities,
-)
+from hosm.distributions.base import Law, Mixture
 from hosm.distributions.finite_data import FiniteData, SmoothedData
 from hosm.distributions.mixtures import Gaussian, GaussianMixture, LogisticMixture
 from hosm.distributions.named_laws import (
@@ -30,7 +24,6 @@ from hosm.distributions.named_laws import (
 )
 
 __all__ = [
-    "CHUNK",
     "FiniteData",
     "Gaussian",
     "GaussianMixture",
@@ -44,8 +37,6 @@ __all__ = [
     "logistic_mixture",
     "mog2",
     "mog6",
-    "placements",
-    "probabilities",
     "ring2d",
     "ring6",
     "ring8",

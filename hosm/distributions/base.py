@@ -29,9 +29,11 @@ from torch import Generator, Tensor
 
 from hosm.checks import check_count, check_generator, checked
 
-__all__ = ["CHUNK", "Law", "Mixture", "placements", "probabilities"]
+__all__ = ["LARGEST_TEMPORARY", "Law", "Mixture", "placements", "probabilities"]
 
-CHUNK = 2**21  # numbers in the largest temporary tensor; small enough to stay near the cache
+LARGEST_TEMPORARY = (
+    2**21
+)  # numbers in the largest temporary tensor; small enough to stay near the cache
 
 
 def probabilities(weights: Tensor, terms: int) -> Tensor:
@@ -195,7 +197,7 @@ class Law(ABC):
         checked("x", x, "n", self.dimension, finite=self.strict)
         if x.dtype != self.dtype:
             raise ValueError(f"x must have dtype {self.dtype}, got {x.dtype}")
-        rows = max(1, CHUNK // max(1, self.terms * self.dimension * width))
+        rows = max(1, LARGEST_TEMPORARY // max(1, self.terms * self.dimension * width))
         if x.shape[0] <= rows:
             return function(x)
         return torch.cat([function(part) for part in x.split(rows)])

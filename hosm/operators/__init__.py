@@ -7,27 +7,15 @@ their gradients, the products of a factor that the objectives need.
 """
 
 from hosm.operators.diagonal_plus_cp import DiagonalPlusCP
-from hosm.operators.diagonal_plus_low_rank import (
-    DENSE_SIZE,
-    DiagonalPlusLowRank,
-    as_given,
-    check_beside,
-    check_parts,
-    columns,
-)
+from hosm.operators.diagonal_plus_low_rank import DiagonalPlusLowRank
 from hosm.operators.differentiable_products import Products, factor_image, factor_products
 from hosm.operators.spectra import Structured, lanczos_function, leading_eigenvectors
 
 __all__ = [
-    "DENSE_SIZE",
     "DiagonalPlusCP",
     "DiagonalPlusLowRank",
     "Products",
     "Structured",
-    "as_given",
-    "check_beside",
-    "check_parts",
-    "columns",
     "factor_image",
     "factor_products",
     "lanczos_function",

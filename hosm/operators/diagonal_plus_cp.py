@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hosm.operators.diagonal_plus_low_rank import check_beside
+from hosm.operators.diagonal_plus_low_rank import check_same_shape
 
 __all__ = ["DiagonalPlusCP"]
 
@@ -134,8 +134,8 @@ class DiagonalPlusCP:
         weights = self.weights * (v.unsqueeze(-2) @ self.factor).squeeze(-2)
         return DiagonalPlusCP(self.diag * v, self.factor, weights, self.order - 1)
 
-    def _check_beside(self, other: DiagonalPlusCP) -> None:
-        check_beside(self.diag, other.diag)
+    def _check_same_shape(self, other: DiagonalPlusCP) -> None:
+        check_same_shape(self.diag, other.diag)
         if self.order != other.order:
             raise ValueError(f"other must be of order {self.order}, got {other.order}")
 
@@ -145,7 +145,7 @@ class DiagonalPlusCP:
         Raises:
             ValueError: the orders differ, or the shapes in a dimension that both have.
         """
-        self._check_beside(other)
+        self._check_same_shape(other)
         powers = (self.factor.mT @ other.factor) ** self.order
         cp = (self.weights * (powers @ other.weights.unsqueeze(-1)).squeeze(-1)).sum(-1)
         mixed = self.diag * other.diagonal() + other.diag * (self.diagonal() - self.diag)
@@ -158,7 +158,7 @@ class DiagonalPlusCP:
     def __add__(self, other: object) -> DiagonalPlusCP:
         if not isinstance(other, DiagonalPlusCP):
             return NotImplemented
-        self._check_beside(other)
+        self._check_same_shape(other)
         diag, parts = self.diag + other.diag, (self, other)
         factors = [part.factor.expand(*diag.shape, part.rank) for part in parts]
         weights = [part.weights.expand(*diag.shape[:-1], part.rank) for part in parts]

@@ -34,10 +34,10 @@ from hosm.operators.spectra import lanczos_function, leading_eigenvectors
 __all__ = [
     "DENSE_SIZE",
     "DiagonalPlusLowRank",
-    "as_given",
-    "check_beside",
+    "in_shape_of",
+    "check_same_shape",
     "check_parts",
-    "columns",
+    "as_columns",
 ]
 
 DENSE_SIZE = 256  # up to this D a dense eigendecomposition is the faster one
@@ -119,7 +119,7 @@ class DiagonalPlusLowRank:
         """Return A + B; one without a dimension of the batch, such as A[0], counts for all."""
         if not isinstance(other, DiagonalPlusLowRank):
             return NotImplemented
-        check_beside(self.diag, other.diag)
+        check_same_shape(self.diag, other.diag)
         diag = self.diag + other.diag
         parts = [part for part in (self, other) if part.rank] or [self]
         factors = [part.factor.expand(*diag.shape, part.rank) for part in parts]
@@ -178,13 +178,13 @@ class DiagonalPlusLowRank:
         """Return A v. With as many dimensions as d, v is a vector; with one more, a matrix."""
         if not isinstance(v, Tensor):
             return NotImplemented
-        w = columns(self.diag, v)
+        w = as_columns(self.diag, v)
         rows = (w.mT @ self.factor) * self.signs  # row by row is the fast layout for U
-        return as_given(self.diag, self.diag.unsqueeze(-1) * w + (rows @ self.factor.mT).mT, v)
+        return in_shape_of(self.diag, self.diag.unsqueeze(-1) * w + (rows @ self.factor.mT).mT, v)
 
     def inner(self, other: DiagonalPlusLowRank) -> Tensor:
         """Return `<A, B>` = tr(A B), shape (*); batches as in A + B, else ValueError."""
-        check_beside(self.diag, other.diag)
+        check_same_shape(self.diag, other.diag)
         low_rank = ((self.factor.mT @ other.factor).square() @ other.signs) @ self.signs
         mixed = (self.diag * (other.factor.square() @ other.signs)).sum(-1)
         return (self.diagonal() * other.diag).sum(-1) + mixed + low_rank
@@ -206,10 +206,10 @@ class DiagonalPlusLowRank:
 
         ValueError if an entry of d is 0, LinAlgError if A is singular and `check` is set.
         """
-        scaled = columns(self.diag, b) / self.diag.unsqueeze(-1)
+        scaled = as_columns(self.diag, b) / self.diag.unsqueeze(-1)
         K, rhs = self._capacitance(), (scaled.mT @ self.factor).mT
         inner = torch.linalg.solve_ex(K, rhs, check_errors=check).result
-        return as_given(
+        return in_shape_of(
             self.diag, scaled - (inner.mT @ self.factor.mT).mT / self.diag.unsqueeze(-1), b
         )
 
@@ -244,8 +244,8 @@ class DiagonalPlusLowRank:
         if (values < -1 - 1e3 * torch.finfo(values.dtype).eps).any():
             raise ValueError(f"A / d must have no negative eigenvalue, got {1 + values.min():g}")
         stretch = (1 + values).clamp_min(0).sqrt().unsqueeze(-2) - 1
-        w = columns(self.diag, v)
-        return as_given(self.diag, root * (w + (((w.mT @ basis) * stretch) @ basis.mT).mT), v)
+        w = as_columns(self.diag, v)
+        return in_shape_of(self.diag, root * (w + (((w.mT @ basis) * stretch) @ basis.mT).mT), v)
 
     def clip_to_psd(self, floor: float = 1e-6) -> tuple[DiagonalPlusLowRank, Tensor]:
         """Return A + B > 0 with B >= 0 (0 if not needed), and the clipped share, shape (*).
@@ -277,17 +277,17 @@ class DiagonalPlusLowRank:
 
         Exact if k = 0, d is constant in each vector, or D <= `DENSE_SIZE`; else by Lanczos.
         """
-        w, d = columns(self.diag, v), self.diag
+        w, d = as_columns(self.diag, v), self.diag
         if self.rank == 0 or (d == d[..., :1]).all():
             values, basis = self._spectrum()
             change = (function(d[..., :1] + values) - function(d[..., :1])).unsqueeze(-1)
             out = function(d).unsqueeze(-1) * w
-            return as_given(d, out + basis @ (change * (basis.mT @ w)), v)
+            return in_shape_of(d, out + basis @ (change * (basis.mT @ w)), v)
         if d.shape[-1] > DENSE_SIZE:
             images = [lanczos_function(self, function, part, 1e-4) for part in w.unbind(-1)]
-            return as_given(d, torch.stack(images, -1), v)
+            return in_shape_of(d, torch.stack(images, -1), v)
         h, basis = torch.linalg.eigh(self.to_dense())
-        return as_given(d, basis @ (function(h).unsqueeze(-1) * (basis.mT @ w)), v)
+        return in_shape_of(d, basis @ (function(h).unsqueeze(-1) * (basis.mT @ w)), v)
 
     def eigenpairs(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the k largest eigenvalues (*, k), descending, and eigenvectors (*, D, k).
@@ -328,11 +328,11 @@ def check_parts(diag: Tensor, factor: Tensor, signs: Tensor | None) -> None:
     if diag.dtype != factor.dtype or not diag.is_floating_point():
         dtypes = f"{diag.dtype}, {factor.dtype}"
         raise ValueError(f"diag and factor must have one floating-point dtype, got {dtypes}")
-    if signs is not None and (signs.dtype == torch.bool or not _unit(signs)):
+    if signs is not None and (signs.dtype == torch.bool or not _all_are_signs(signs)):
         raise ValueError(f"signs must be +1 or -1, got {signs.tolist()}")
 
 
-def _unit(signs: Tensor) -> bool:
+def _all_are_signs(signs: Tensor) -> bool:
     """Return whether signs on a CPU are +1 or -1; true where it takes a wait to know."""
     if signs.device.type != "cpu":
         return True
@@ -342,7 +342,7 @@ def _unit(signs: Tensor) -> bool:
         return True
 
 
-def check_beside(first: Tensor, second: Tensor) -> None:
+def check_same_shape(first: Tensor, second: Tensor) -> None:
     """Refuse operators that do not fit beside each other.
 
     Args:
@@ -358,7 +358,7 @@ def check_beside(first: Tensor, second: Tensor) -> None:
         raise ValueError(f"the operators must have diag of one shape (*, D), got {found}")
 
 
-def columns(diag: Tensor, v: Tensor) -> Tensor:
+def as_columns(diag: Tensor, v: Tensor) -> Tensor:
     """Return v as columns beside d.
 
     Args:
@@ -380,6 +380,6 @@ def columns(diag: Tensor, v: Tensor) -> Tensor:
     return v.unsqueeze(-1) if vector else v
 
 
-def as_given(diag: Tensor, out: Tensor, v: Tensor) -> Tensor:
+def in_shape_of(diag: Tensor, out: Tensor, v: Tensor) -> Tensor:
     """Return columns `out`, (*, D, m), as one vector (*, D) if v was one beside `diag`, (*, D)."""
     return out.squeeze(-1) if v.ndim == diag.ndim else out

@@ -1,22 +1,22 @@
-r"""Leading eigenpairs of a structured symmetric matrix, without the matrix.
+r"""Eigenpairs and functions of a structured symmetric matrix, by products with vectors alone.
 
-Rayleigh-Ritz projections onto a subspace that Rayleigh quotient steps refresh: each step solves
-with A - rho I at the current Ritz values rho, which a diagonal plus low rank does in O(D k^2), and
-converges cubically to simple eigenvalues (Parlett, "The Symmetric Eigenvalue Problem", SIAM 1998,
-sections 4.6 and 11.3). The span starts from U and the coordinates of the largest d, where leading
-eigenvectors have most of their weight. Guard pairs keep a leading one from being missed; there
-is no proof that none is, only tests.
+Leading eigenpairs. A Rayleigh-Ritz projection takes the best eigenpairs of A within a subspace.
+Rayleigh quotient steps refresh the subspace: each solves with A - rho I at the current Ritz values
+rho, which a diagonal plus low rank does in O(D k^2), and converges cubically to simple eigenvalues
+(Parlett, "The Symmetric Eigenvalue Problem", SIAM 1998, sections 4.6 and 11.3). The subspace
+starts from U and the coordinates of the largest d, where leading eigenvectors have most of their
+weight. Guard pairs, which are iterated along and then dropped, keep a leading pair from being
+missed; there is no proof that none is, only tests.
 
-Functions of a symmetric matrix times a vector, by products alone.
-
-Lanczos' recursion builds an orthonormal basis Q of the span of v, A v, .., A^(m-1) v in which A
-is the tridiagonal T = Q^T A Q, and
+Functions of a matrix. The recursion of Lanczos builds an orthonormal basis Q of the span of
+v, A v, .., A^(m-1) v, in which A is the tridiagonal T = Q^T A Q, and
 
     f(A) v ~ |v| Q f(T) e_1,
 
 which is exact for polynomials of degree m - 1 and hence converges as fast as polynomials
 approximate f on the spectrum (Higham, "Functions of Matrices", SIAM 2008, section 13.2). The
-basis is orthogonalised anew in each step, O(n D m) numbers and O(n D m^2) work for n matrices.
+basis is orthogonalised anew in each step, which takes O(n D m) numbers and O(n D m^2) work for n
+matrices.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ __all__ = [
     "lanczos_function",
     "leading_eigenvectors",
 ]
+
+MOST_LANCZOS_STEPS = 200
+STEPS_BETWEEN_CHECKS = 8  # Lanczos steps between two evaluations of the change of the result
 
 
 class Structured(Protocol):
@@ -91,10 +94,6 @@ def leading_eigenvectors(operator: Structured, k: int, guard: int = 4, limit: in
     return vectors[..., :k]
 
 
-BLOCK = 8  # steps between two looks at the change
-LIMIT = 200  # steps at most
-
-
 def lanczos_function(
     operator: Any,  # noqa: ANN401
     function: Callable[[Tensor], Tensor],
@@ -107,11 +106,12 @@ def lanczos_function(
         operator: A, which offers `A @ v` for v of shape (*, D).
         function: f, of eigenvalues of shape (*, m).
         v: the vectors, shape (*, D).
-        tolerance: largest change within `BLOCK` steps, relative to |f(A) v|, that ends the
-            recursion; 100 roundings of the dtype if None. Values that are not finite end it too.
+        tolerance: the recursion ends when the result changes by no more than this, relative to
+            |f(A) v|, within `STEPS_BETWEEN_CHECKS` steps; 100 times the machine epsilon of the
+            dtype if None. Values that are not finite end it too.
 
     Returns:
-        The product, of that relative precision, or that of `LIMIT` or D steps.
+        The product, of that relative precision, or that of `MOST_LANCZOS_STEPS` or D steps.
     """
     roundings = 100 * torch.finfo(v.dtype).eps
     tolerance = roundings if tolerance is None else max(tolerance, roundings)
@@ -119,23 +119,23 @@ def lanczos_function(
     q = v / length.clamp_min(torch.finfo(v.dtype).tiny)
     basis: list[Tensor] = [q]
     diagonal: list[Tensor] = []
-    beside: list[Tensor] = []
+    off_diagonal: list[Tensor] = []
     out = torch.full_like(v, torch.inf)
-    for step in range(1, min(LIMIT, v.shape[-1]) + 1):
+    for step in range(1, min(MOST_LANCZOS_STEPS, v.shape[-1]) + 1):
         w = operator @ q
         diagonal.append((q * w).sum(-1))
         known = torch.stack(basis, -1)
         for _ in range(2):  # twice is enough (Parlett 1998, section 6.9)
             w = w - (known @ (known.mT @ w.unsqueeze(-1))).squeeze(-1)
-        if step % BLOCK == 0 or step == min(LIMIT, v.shape[-1]):
-            last, out = out, length * _on_basis(function, known, diagonal, beside)
+        if step % STEPS_BETWEEN_CHECKS == 0 or step == min(MOST_LANCZOS_STEPS, v.shape[-1]):
+            last, out = out, length * _on_basis(function, known, diagonal, off_diagonal)
             change = (out - last).norm(dim=-1)
             if not (change > tolerance * out.norm(dim=-1)).any():
                 break
         size = w.norm(dim=-1, keepdim=True)
         spent = size <= roundings * diagonal[-1].abs().unsqueeze(-1)  # the span is invariant
         q = torch.where(spent, 0.0, w / size)
-        beside.append(torch.where(spent, 0.0, size).squeeze(-1))
+        off_diagonal.append(torch.where(spent, 0.0, size).squeeze(-1))
         basis.append(q)
     return out
 
@@ -144,12 +144,12 @@ def _on_basis(
     function: Callable[[Tensor], Tensor],
     basis: Tensor,
     diagonal: list[Tensor],
-    beside: list[Tensor],
+    off_diagonal: list[Tensor],
 ) -> Tensor:
     """Return Q f(T) e_1, shape (*, D), for Q (*, D, m) and the entries of T, each (*)."""
     tridiagonal = torch.diag_embed(torch.stack(diagonal, -1))
-    if beside:
-        off = torch.diag_embed(torch.stack(beside, -1), 1)
+    if off_diagonal:
+        off = torch.diag_embed(torch.stack(off_diagonal, -1), 1)
         tridiagonal = tridiagonal + off + off.mT
     values, vectors = torch.linalg.eigh(tridiagonal.nan_to_num(0.0, 0.0, 0.0))
     first = vectors[..., 0, :]  # e_1 in the eigenbasis

@@ -4,7 +4,7 @@
 the kernels with Gaussian proposals, adjusted or not, and `chains` runs them.
 """
 
-from hosm.samplers.chains import anneal, progress_line, sample_chain
+from hosm.samplers.chains import anneal, sample_chain
 from hosm.samplers.langevin_ozaki import (
     CLOCKS,
     FORMS,
@@ -34,6 +34,5 @@ __all__ = [
     "gaussian_kernel",
     "langevin",
     "ozaki",
-    "progress_line",
     "sample_chain",
 ]

@@ -1,23 +1,26 @@
 r"""Running Markov chains: draws, burn-in, divergence, progress, interruption, annealed starts.
 
-A chain is a kernel's `step` repeated (see `proposals`). Long ones report how they fare
-(`progress_line`) and go on where they were interrupted (`checkpoint`), bit for bit. A chain that
-diverges ends in an error that names the remedy, unless its draws are asked for all the same.
+A chain is a kernel's `step` repeated (see `hosm.samplers.metropolis`). A long run goes on where it
+was interrupted, bit for bit, from its file (`checkpoint`), and calls a function after each
+transition (`progress`); with tqdm, for example,
 
-Annealing starts chains where a law of many modes has its mass: they follow the laws of x + sigma z
-for decreasing sigma, each of which has less barriers than the next (Song and Ermon, "Generative
-Modeling by Estimating Gradients of the Data Distribution", NeurIPS 2019, algorithm 1).
+    with tqdm(total=burn_in + steps * thin) as bar:
+        sample_chain(kernel, x0, steps, burn_in, thin=thin, progress=lambda i, info: bar.update())
+
+A chain that diverges ends in an error that names the remedy, unless `diverged="keep"`.
+
+Annealing starts chains where a distribution of many modes has its mass: they follow the
+distributions of x + sigma z for decreasing sigma, each of which has lower barriers than the next
+(Song and Ermon, "Generative Modeling by Estimating Gradients of the Data Distribution", NeurIPS
+2019, algorithm 1).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -28,9 +31,9 @@ from hosm.checks import check_choice, check_count, check_generator, check_number
 from hosm.io import write_whole
 from hosm.samplers.metropolis import ChainInfo, Kernel
 
-__all__ = ["anneal", "progress_line", "sample_chain"]
+__all__ = ["anneal", "sample_chain"]
 
-CHECK_EVERY = 64  # transitions between two looks at whether the chains are finite
+TRANSITIONS_BETWEEN_CHECKS = 64  # transitions between two looks at whether the chains are finite
 Progress = Callable[[int, ChainInfo], None]
 
 
@@ -89,7 +92,7 @@ def sample_chain(
             draws[:, draw - 1] = x
         if progress is not None:
             progress(i, info)
-        if diverged == "raise" and (i % CHECK_EVERY == 0 or i == total):
+        if diverged == "raise" and (i % TRANSITIONS_BETWEEN_CHECKS == 0 or i == total):
             _check_finite(x, i, kernel)
         if kept is not None and (i % checkpoint_every == 0 or i == total):
             kept.write(i, x, draws[:, : max(draw, 0)])
@@ -172,40 +175,6 @@ class _Checkpoint:
         draws[:, : known.shape[1]] = known.to(self.device)
         self.generator.set_state(noise)
         return int(about["done"]), x.to(self.device)
-
-
-def progress_line(
-    total: int, every: float = 10.0, stream: TextIO | None = None
-) -> Callable[[int, ChainInfo], None]:
-    """Return a `progress` for `sample_chain` that prints a line now and then.
-
-    A line tells transitions done, the share of chains that are finite, the mean acceptance of the
-    last transition where it was adjusted, and the seconds left at the speed so far.
-
-    Args:
-        total: transitions of the run: burn_in + steps * thin.
-        every: seconds between two lines.
-        stream: where to; standard error if None.
-
-    Raises:
-        ValueError: if total is not 1 or more, or every not positive.
-    """
-    check_count("total", total)
-    check_number("every", every)
-    begun, last, first = time.monotonic(), time.monotonic(), 0
-
-    def progress(i: int, info: ChainInfo) -> None:
-        nonlocal last, first
-        first, now = first or i, time.monotonic()
-        if now - last < every and i < total:
-            return
-        last = now
-        accepted = "" if info.log_ratio is None else f", accepted {info.acceptance.mean():.2f}"
-        left = (now - begun) / (i - first + 1) * (total - i)
-        line = f"{i:,} of {total:,} transitions, finite {info.finite_share:.0%}{accepted}"
-        print(f"{line}, {left:.0f} s left", file=stream or sys.stderr, flush=True)
-
-    return progress
 
 
 def anneal(

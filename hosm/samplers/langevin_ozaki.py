@@ -27,10 +27,10 @@ min(h, -h0), so that no variance of a step exceeds 1 / h0: h0 of the order of 1 
 no mode, while h0 above a mode's own 1 / variance biases it at large steps. `langevin` takes
 min(h, 0), the Langevin step where h >= 0; `abs` takes -|h|; `none` is the printed step.
 
-A step proposes from N(mean(x), S S^T). Given log p, it is accepted or not after Metropolis and
-Hastings (`proposals`; for Langevin MALA, Roberts and Tweedie, "Exponential convergence of Langevin
-distributions and their discrete approximations", Bernoulli 1996), which leaves p invariant for
-any step size and any guard.
+A step proposes from N(mean(x), S S^T). Given log p, the proposal is accepted or rejected by the
+rule of Metropolis and Hastings (`hosm.samplers.metropolis`), which leaves p invariant for any step
+size and any guard. The adjusted Langevin kernel is MALA (Roberts and Tweedie, "Exponential
+convergence of Langevin distributions and their discrete approximations", Bernoulli 1996).
 
 Units: t and eps are in those of x squared, s1 in their inverse for x, s2 and h0 in that for x^2.
 """
@@ -44,7 +44,7 @@ import torch
 from torch import Tensor
 
 from hosm.checks import check_choice, check_number, check_positive, checked
-from hosm.samplers.chains import anneal, progress_line, sample_chain
+from hosm.samplers.chains import anneal, sample_chain
 from hosm.samplers.metropolis import ChainInfo, ChainState, Kernel, compiled, gaussian_kernel
 
 __all__ = [
@@ -58,14 +58,13 @@ __all__ = [
     "compiled",
     "langevin",
     "ozaki",
-    "progress_line",
     "sample_chain",
 ]
 
 GUARDS = ("none", "floor", "abs", "langevin")
 FORMS = ("diagonal", "low-rank", "full")
 CLOCKS = {"paper": 1.0, "langevin": 0.5}  # t / eps
-TINY = 1e-18  # a curvature that stands for 0: phi(-TINY, t) rounds to t
+ZERO_CURVATURE = 1e-18  # a curvature that stands for 0: phi(-ZERO_CURVATURE, t) rounds to t
 Score = Callable[[Tensor], Tensor]
 Model = Callable[[Tensor], tuple[Tensor, Any]]
 Moves = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -165,7 +164,7 @@ def ozaki(
 def _moves(t: float | Tensor, guard: str, floor: float) -> Moves:
     """Return the function of curvatures h, of any shape, to M and Sigma^(1/2)."""
     check_number("floor", floor)
-    ceiling = -float(floor) if guard == "floor" else -TINY
+    ceiling = -float(floor) if guard == "floor" else -ZERO_CURVATURE
 
     def moves(h: Tensor) -> tuple[Tensor, Tensor]:
         _check_chains(t, h)
@@ -180,7 +179,7 @@ def _moves(t: float | Tensor, guard: str, floor: float) -> Moves:
 def _guarded(h: Tensor, guard: str, ceiling: float) -> Tensor:
     """Return the curvature h, of any shape, below `ceiling` < 0 or (`none`) other than 0."""
     if guard == "none":
-        return torch.where(h.abs() < TINY, -TINY, h)
+        return torch.where(h.abs() < ZERO_CURVATURE, -ZERO_CURVATURE, h)
     return (-h.abs() if guard == "abs" else h).clamp(max=ceiling)
 
 

@@ -41,12 +41,15 @@ from hosm.checks import (
     check_symmetric,
     checked,
 )
-from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
+from hosm.operators import DiagonalPlusLowRank
+from hosm.operators.diagonal_plus_low_rank import DENSE_SIZE
 from hosm.tweedie import posterior_covariance, posterior_mean
 
 __all__ = ["Posterior", "leading_directions", "posterior"]
 
-FLOOR = 1e-6  # smallest eigenvalue that clipping leaves, over the mean absolute one
+LEAST_RELATIVE_EIGENVALUE = (
+    1e-6  # smallest eigenvalue that clipping leaves, over the mean absolute one
+)
 
 Model = Callable[[Tensor], tuple[Tensor, Any]]
 
@@ -216,14 +219,14 @@ def _positive(covariance: DiagonalPlusLowRank | Tensor) -> tuple[DiagonalPlusLow
         return covariance, covariance.diag.new_zeros(covariance.diag.shape[:-1])
     if covariance.diag.shape[-1] <= DENSE_SIZE:
         return _project(covariance.to_dense())
-    return covariance.clip_to_psd(FLOOR)
+    return covariance.clip_to_psd(LEAST_RELATIVE_EIGENVALUE)
 
 
 def _project(dense: Tensor) -> tuple[DiagonalPlusLowRank, Tensor]:
     """Return the projection of (n, D, D) as least * I + U U^T, and the clipped share (n,)."""
     values, vectors = torch.linalg.eigh(dense)
     total = values.abs().sum(-1, keepdim=True)
-    least = values[..., :1].maximum(FLOOR * total / dense.shape[-1])
+    least = values[..., :1].maximum(LEAST_RELATIVE_EIGENVALUE * total / dense.shape[-1])
     least = least.clamp_min(torch.finfo(dense.dtype).tiny)
     factor = vectors * (values - least).clamp_min(0).sqrt().unsqueeze(-2)
     rounding = torch.finfo(dense.dtype).eps * total  # such a negative value is a zero

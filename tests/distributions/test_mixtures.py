@@ -297,7 +297,7 @@ def brute_force_posterior(data, x, sigma):
 @pytest.mark.parametrize("sigma", [0.05, 0.6, 3.0])
 @pytest.mark.parametrize("chunk", [2**24, 40])
 def test_finite_data_posterior_is_that_of_brute_force(sigma, chunk, monkeypatch):
-    monkeypatch.setattr(hosm.distributions.base, "CHUNK", chunk)
+    monkeypatch.setattr(hosm.distributions.base, "LARGEST_TEMPORARY", chunk)
     data, x = draw(13, 3, seed=1), draw(5, 3, seed=2)
     truth = [brute_force_posterior(data.tolist(), row, sigma) for row in x.tolist()]
     weights, mean, covariance = (
@@ -385,7 +385,7 @@ def test_chunks_do_not_change_the_result(make, monkeypatch):
     x = points(law, 9)
     names = ("log_prob", "score", "hessian", "hessian_diag", "third_derivative")
     whole = {name: getattr(law, name)(x) for name in names}
-    monkeypatch.setattr(hosm.distributions.base, "CHUNK", 64)
+    monkeypatch.setattr(hosm.distributions.base, "LARGEST_TEMPORARY", 64)
     for name in names:
         torch.testing.assert_close(getattr(law, name)(x), whole[name], rtol=1e-12, atol=1e-12)
 

@@ -12,8 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
+from hosm.operators import DiagonalPlusLowRank
 from hosm.operators import spectra as eigen
+from hosm.operators.diagonal_plus_low_rank import DENSE_SIZE
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # relative to the largest entry
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank, lanczos_function
+from hosm.operators import DiagonalPlusLowRank, lanczos_function
+from hosm.operators.diagonal_plus_low_rank import DENSE_SIZE
 
 FUNCTIONS = {
     "exp": torch.exp,

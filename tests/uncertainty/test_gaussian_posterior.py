@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal
 
-from hosm.operators import DENSE_SIZE, DiagonalPlusLowRank
+from hosm.operators import DiagonalPlusLowRank
+from hosm.operators.diagonal_plus_low_rank import DENSE_SIZE
 from hosm.uncertainty import direction_z_scores, leading_directions, posterior, reliability
 
 D, N = 4, 6
