@@ -230,6 +230,15 @@ def _validate_run(
     run.record(dict(zip(labels, means, strict=True)))
 
 
+def _check_validation(x: Tensor, shard: Shard) -> None:
+    """Raise ValueError unless validation points x, shape (M, D), are finite and suffice."""
+    if len(x) < shard.workers or not torch.isfinite(x).all():
+        raise ValueError(
+            f"validation points must be finite and one or more for each of {shard.workers} "
+            f"workers, got shape {tuple(x.shape)}"
+        )
+
+
 def fit(
     model: nn.Module,
     settings: Settings,
@@ -264,22 +273,12 @@ def fit(
         Diverged: a loss is not finite.
     """
     shard = shard or Shard()
-    if len(validation) < shard.workers or not torch.isfinite(validation).all():
-        raise ValueError(
-            f"validation points must be finite and one or more for each of {shard.workers} "
-            f"workers, got shape {tuple(validation.shape)}"
-        )
+    _check_validation(validation, shard)
     run = RunState(objective(model, settings), settings, wrap)
     if state is not None:
         run.resume(state)
-    source = batches(
-        points,
-        settings.batch_size,
-        settings.seed,
-        shard,
-        start=run.step,
-        orthogonal=settings.orthogonal_noise,
-    )
+    size, seed, orthogonal = settings.batch_size, settings.seed, settings.orthogonal_noise
+    source = batches(points, size, seed, shard, start=run.step, orthogonal=orthogonal)
     first, began = run.step + 1, math.nan
     while not run.finished:
         run.update(next(source))
