@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Import the front door when it is first asked for: stages that do without never do."""
+    """Import the estimator at its first use: importing hosm alone stays fast."""
     if name == "ScoreEstimator":
         return importlib.import_module("hosm.estimator.score_estimator").ScoreEstimator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,10 +3,10 @@
     hosm fit points.csv -o model.hosm
     hosm hessian model.hosm points.csv -o hessian.csv
 
-What is learned and what comes out is that of `hosm.ScoreEstimator`. Results go to files whose kind
-their suffix tells; what is printed is a few facts, as lines or with `--json` as one object on
-stdout, and progress on stderr. The exit code is 0; 1 with one line on stderr if a file or a value
-is not legal or the work fails; 2 if the command line cannot be read.
+The models and the results are those of `hosm.ScoreEstimator`. Results go to files, whose kind is
+told by their suffix. A few facts are printed to stdout, as lines or with `--json` as one object,
+and progress to stderr. The exit code is 0 on success; 1, with one line on stderr, if a file or a
+value is invalid or the work fails; 2 if the command line cannot be read.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def _sigma(text: str) -> list[float | str]:
     try:
         return ["auto"] if text == "auto" else [float(each) for each in text.split(",")]
     except ValueError as error:
-        legal = "legal are numbers with commas between them, or auto"
-        raise argparse.ArgumentTypeError(f"{text!r} is no number; {legal}") from error
+        raise argparse.ArgumentTypeError(
+            f"must be numbers with commas between them, or auto, got {text!r}"
+        ) from error
 
 
 def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:  # noqa: ANN401
-    """Add a subcommand with what all have."""
+    """Add a subcommand, with the options that all have."""
     about, _, more = text.partition("\n")
     made: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -63,7 +64,9 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:  #
     )
     made.add_argument("--json", action="store_true", help="print one JSON object")
     made.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    made.add_argument("--device", default="cpu", help="where the networks are (default: cpu)")
+    made.add_argument(
+        "--device", default="cpu", help="torch device of the networks (default: cpu)"
+    )
     return made
 
 
@@ -78,12 +81,17 @@ def _add_fit(commands: Any) -> None:  # noqa: ANN401
     add("--target", default="jacobian", choices=("jacobian", "residual", "moment"))
     text = "one noise scale for all columns, in the data's units"
     add("--no-standardise", dest="standardise", action="store_false", help=text)
-    add("--weight-decay", type=float, default=0.1, help="more for fewer data (default: .1)")
-    add("--steps", type=int, default=3000, help="at most (default: 3000)")
-    add("--seed", type=int, default=0, help="of all randomness (default: 0)")
-    add("--patch", type=int, metavar="SIDE", help="pixels of a square patch (default: 8)")
-    add("--whole", action="store_true", help="each picture is a point; all of one size")
-    add("--points", type=int, default=50_000, help="patches at most (default: 50000)")
+    add(
+        "--weight-decay",
+        type=float,
+        default=0.1,
+        help="weight decay; fewer data need more (default: .1)",
+    )
+    add("--steps", type=int, default=3000, help="largest number of training steps (default: 3000)")
+    add("--seed", type=int, default=0, help="seed of all random numbers (default: 0)")
+    add("--patch", type=int, metavar="SIDE", help="side of a square patch in pixels (default: 8)")
+    add("--whole", action="store_true", help="each picture is one point; all must have one size")
+    add("--points", type=int, default=50_000, help="largest number of patches (default: 50000)")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,12 +111,14 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", required=True, help=OUT)
     kind = made.add_mutually_exclusive_group()
-    kind.add_argument("--dense", action="store_true", help="whole matrices, not the diagonal")
-    kind.add_argument("--column", metavar="NAME", help="one column of each, by name or number")
+    kind.add_argument("--dense", action="store_true", help="write whole matrices, not diagonals")
+    kind.add_argument(
+        "--column", metavar="NAME", help="write one column of each, by name or number"
+    )
     made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
 
     about = "write mean and variance of the clean point given each noisy one"
-    more = "\nOf a picture the maps are means over the overlapping patches that hold a pixel."
+    more = "\nOf a picture the maps are means over the overlapping patches that contain a pixel."
     made = _command(commands, "denoise", about + more)
     for name in ("model", "data"):
         made.add_argument(name, metavar=name.upper())
@@ -117,23 +127,38 @@ def parser() -> argparse.ArgumentParser:
 
     made = _command(commands, "sample", "draw points by Langevin chains")
     made.add_argument("model", metavar="MODEL")
-    made.add_argument("-n", "--number", type=int, default=1, help="of draws (default: 1)")
+    made.add_argument("-n", "--number", type=int, default=1, help="number of draws (default: 1)")
     made.add_argument("-o", "--out", required=True, help=OUT)
     made.add_argument("--law", default="noisy", choices=("noisy", "clean"))
-    made.add_argument("--steps", type=int, default=500, help="of each chain (default: 500)")
-    made.add_argument("--seed", type=int, default=0, help="of all randomness (default: 0)")
+    made.add_argument(
+        "--steps", type=int, default=500, help="transitions of each chain (default: 500)"
+    )
+    made.add_argument(
+        "--seed", type=int, default=0, help="seed of all random numbers (default: 0)"
+    )
 
-    about = "score how unlike the training points others are, by their scores"
-    more = "\nColumns of the result: see `hosm.estimator`. Without --out they are printed."
+    about = "score how unlike the training points other points are"
+    more = "\nThe columns are explained in `hosm.estimator.out_of_distribution`."
+    more += "\nWithout --out they are printed."
     made = _command(commands, "ood", about + more)
     for name in ("model", "data"):
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", help=OUT)
-    made.add_argument("--reference", metavar="DATA", help="points of the law, held out of the fit")
-    made.add_argument("--order", type=int, default=2, choices=(1, 2), help="of the scores")
+    made.add_argument(
+        "--reference",
+        metavar="DATA",
+        help="points of the law that was learned, not used in the fit",
+    )
+    made.add_argument(
+        "--order",
+        type=int,
+        default=2,
+        choices=(1, 2),
+        help="largest order of the scores that are used (default: 2)",
+    )
     made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
 
-    _command(commands, "info", "tell what a model is").add_argument("model", metavar="MODEL")
+    _command(commands, "info", "print what a model is").add_argument("model", metavar="MODEL")
     return first
 
 
@@ -185,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code.
 
     Args:
-        arguments: what stands behind `hosm`; None for those of the process.
+        arguments: the words after `hosm`; None for those of the process.
     """
     options = parser().parse_args(arguments)
     progress = _Progress(options.quiet)

@@ -1,8 +1,9 @@
-"""What the subcommands of `hosm` do: files in, files out, and the facts that are printed.
+"""The subcommands of `hosm`: each reads files, writes files, and returns facts to be printed.
 
-Each function takes the parsed command line (see `hosm.cli`) and returns a dictionary that JSON can
-say. A model of patches is one of D = height x width (x colours) coordinates: patches are square,
-so D and the picture's colours tell their side, and a picture of D numbers is one point itself.
+Each function takes the parsed command line (see `hosm.cli.arguments`) and returns a dictionary of
+types that JSON has. A model of patches is one of D = height x width (x colours) coordinates:
+patches are square, so D and the picture's colours tell their side, and a picture of D numbers is
+one point itself.
 """
 
 from __future__ import annotations
@@ -33,17 +34,19 @@ from hosm.io import (
 
 __all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
 
-SIDE = 8  # of a patch, unless another is asked for
-ROWS = 4096  # points whose posteriors are held at once
+DEFAULT_SIDE = 8  # of a patch, in pixels
+POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
 Facts = dict[str, Any]
 Report = Callable[[str], None]
 
 
-def _whole(pages: list[Array], path: str) -> Array:
+def _stacked(pages: list[Array], path: str) -> Array:
     """Return pictures of one shape as an array, (n, height, width) or with a last axis of 3."""
     shapes = sorted({page.shape for page in pages})
     if len(shapes) > 1:
-        raise ValueError(f"{path} holds pictures of {shapes[0]} and {shapes[-1]}; legal: one size")
+        raise ValueError(
+            f"{path} must hold pictures of one size, got {shapes[0]} and {shapes[-1]}"
+        )
     return np.stack(pages)
 
 
@@ -53,8 +56,8 @@ def _table(path: str) -> Any:  # noqa: ANN401
     points = rows.values.reshape(len(rows.values), -1)
     for i, j in np.argwhere(~np.isfinite(points))[:1]:
         where = f"in row {i + 1}, column {rows.names[j] if rows.names else j}"
-        raise ValueError(f"{path} holds {points[i, j]} {where}; legal values are finite")
-    return _Named(points, rows.names) if rows.names else points
+        raise ValueError(f"{path} must hold finite numbers, got {points[i, j]} {where}")
+    return _NamedPoints(points, rows.names) if rows.names else points
 
 
 def _training_points(options: Namespace) -> tuple[Any, Facts]:
@@ -64,17 +67,21 @@ def _training_points(options: Namespace) -> tuple[Any, Facts]:
     pages = read_pages(options.data)
     facts: Facts = {"pictures": len(pages)}
     if options.sigma is None:
-        reach = max(float(page.max()) for page in pages)
-        legal = f"the noise's standard deviation in the pictures' units, which reach {reach:g}"
-        raise ValueError(f"--sigma is missing; legal here is {legal}")
+        largest = max(float(page.max()) for page in pages)
+        raise ValueError(
+            "--sigma must be given for pictures, in their units (the largest value is "
+            f"{largest:g})"
+        )
     options.standardise = False
     if options.whole:
-        points = _whole(pages, options.data)
+        points = _stacked(pages, options.data)
         return points.reshape(len(points), -1), facts | {"patch": [*points.shape[1:]]}
-    side = options.patch or SIDE
+    side = options.patch or DEFAULT_SIDE
     colours = sorted({page.shape[2:] for page in pages})
     if len(colours) > 1:
-        raise ValueError(f"{options.data} holds grey and colour pictures; legal are all of a kind")
+        raise ValueError(
+            f"{options.data} must hold pictures of one kind, got grey and colour ones"
+        )
     shape = (side, side, *colours[0])
     rng = np.random.default_rng(options.seed)
     return random_patches(pages, shape, options.points, rng), facts | {"patch": [*shape]}
@@ -84,7 +91,7 @@ def fit(options: Namespace, report: Report) -> Facts:
     """Learn a model from a file and save it; return what was learned.
 
     Raises:
-        ValueError: the file or an option is not legal.
+        ValueError: the file or an option is invalid.
         OSError: a file cannot be read or written.
         FloatingPointError: training diverged.
     """
@@ -116,8 +123,8 @@ def fit(options: Namespace, report: Report) -> Facts:
     return facts | {"files": [options.out]}
 
 
-class _Named:
-    """Points with names of their columns, as much of a data frame as an estimator asks for."""
+class _NamedPoints:
+    """Points with names of their columns: the part of a data frame that an estimator uses."""
 
     def __init__(self, values: Array, names: list[str]) -> None:
         self.values, self.columns = values, names
@@ -125,15 +132,15 @@ class _Named:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: slice) -> _Named:
-        return _Named(self.values[rows], self.columns)
+    def __getitem__(self, rows: slice) -> _NamedPoints:
+        return _NamedPoints(self.values[rows], self.columns)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: ANN401
         return np.asarray(self.values, dtype=dtype)
 
 
 def _about(estimator: ScoreEstimator) -> Facts:
-    """Return what is known of a fitted estimator."""
+    """Return the facts about a fitted estimator that commands print."""
     noise = estimator.noise_std_
     facts: Facts = {"dimension": estimator.n_features_in_, "rank": estimator.model_.rank}
     facts |= {"sigma": estimator.sigma_, "standardise": estimator.standardise}
@@ -145,12 +152,14 @@ def _about(estimator: ScoreEstimator) -> Facts:
 
 
 def _check_device(options: Namespace) -> None:
-    """Raise ValueError for a device that is not there."""
+    """Raise ValueError for a device that torch does not find."""
     try:
         torch.zeros(1, device=options.device)
     except (RuntimeError, AssertionError) as error:  # which torch raises, by the kind of device
         reason = str(error).splitlines()[0]
-        raise ValueError(f"--device is {options.device!r}; legal is cpu here: {reason}") from error
+        raise ValueError(
+            f"--device must be one that torch finds here, got {options.device!r}: {reason}"
+        ) from error
 
 
 def _stride(options: Namespace, default: int) -> int:
@@ -158,7 +167,7 @@ def _stride(options: Namespace, default: int) -> int:
 
 
 def _load(options: Namespace) -> ScoreEstimator:
-    """Return the model, if the device is there and the results have a place to go."""
+    """Return the model, after checks that the device and the folder of the results exist."""
     _check_device(options)
     if getattr(options, "out", None):
         check_output(options.out)
@@ -174,7 +183,8 @@ def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
     side = math.isqrt(size // colours)
     if side * side * colours != size or not 2 <= side <= min(page.shape[:2]):
         raise ValueError(
-            f"the model is of {size} numbers; a picture of {page.shape} has no such square patches"
+            f"the picture must have square patches of {size} numbers, as the model needs, "
+            f"got {page.shape}"
         )
     return (side, side, *page.shape[2:])
 
@@ -224,7 +234,9 @@ def hessian(options: Namespace, report: Report) -> Facts:
 
 def _integer(column: str, names: list[str]) -> int:
     if not column.isdecimal():
-        raise ValueError(f"--column is {column!r}; legal are {', '.join(names)}, or a number")
+        raise ValueError(
+            f"--column must be one of {', '.join(names)}, or a number, got {column!r}"
+        )
     return int(column)
 
 
@@ -246,12 +258,15 @@ def denoise(options: Namespace, report: Report) -> Facts:
             stride = _stride(options, max(1, min(shape[:2]) // 4))
             maps.append(map_over_patches(page, shape, stride, answer))
             report(f"picture {number} of {len(pages)}")
-        both = [_whole(list(each), options.data) for each in zip(*maps, strict=True)]
+        both = [_stacked(list(each), options.data) for each in zip(*maps, strict=True)]
         mean, variance = (each[0] if len(each) == 1 else each for each in both)
         facts: Facts = {"pictures": len(pages)}
     else:
         points = _points(estimator, options, options.data)[0]
-        parts = [answer(points[i : i + ROWS]) for i in range(0, len(points), ROWS)]
+        parts = [
+            answer(points[i : i + POINTS_PER_CHUNK])
+            for i in range(0, len(points), POINTS_PER_CHUNK)
+        ]
         mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
         facts = {"points": len(mean)}
     facts["mean_std"] = float(np.sqrt(variance).mean())
@@ -268,8 +283,8 @@ def sample(options: Namespace, report: Report) -> Facts:
     if is_pictures(options.out):
         side = math.isqrt(draws.shape[1])
         if side * side != draws.shape[1]:
-            legal = "legal is a square, or another kind of file"
-            raise ValueError(f"draws of {draws.shape[1]} numbers are no grey pictures; {legal}")
+            size = draws.shape[1]
+            raise ValueError(f"draws must be square to be written as pictures, got {size} numbers")
         draws = draws.reshape(-1, side, side)
     return {"draws": len(draws)} | _written(options, {"draws": draws}, _names(estimator))
 

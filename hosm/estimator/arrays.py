@@ -1,7 +1,7 @@
-"""What users hand in and get back: NumPy arrays, data frames and tensors of points.
+"""Conversions between the arrays of users (NumPy, data frames, tensors) and tensors of points.
 
 Points arrive as anything that NumPy reads as numbers of shape (n, D): an array, a data frame (of
-which only `columns` and the conversion to an array are asked), a tensor, a list of lists. Results
+which only `columns` and the conversion to an array are used), a tensor, a list of lists. Results
 are NumPy arrays of the input's float type, float32 or float64; what is neither gives float64.
 
 A network sees standardised points y = (x - mean) / scale. By the chain rule a score of x is that
@@ -27,7 +27,7 @@ __all__ = ["PosteriorArrays", "Scaling", "Table", "as_table", "seed_of", "seeded
 
 @dataclass(frozen=True)
 class Table:
-    """Points as they came in.
+    """Points that a user gave.
 
     Attributes:
         x: the points in float64 on the CPU, shape (n, D).
@@ -48,16 +48,16 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     """Return points in float64, with what results must know of how they came in.
 
     Args:
-        name: what messages call them.
+        name: the name that errors use.
         values: n points of D coordinates, of whatever NumPy reads as real numbers.
-        least: the smallest legal n.
+        least: the smallest n that is allowed; 1 by default.
 
     Raises:
         ValueError: they are sparse, complex, texts, not of shape (n, D), too few, or not finite.
         TypeError: an entry is no number.
     """
     if hasattr(values, "tocsr"):
-        raise ValueError(f"{name} is a sparse {type(values).__name__}; legal are dense points")
+        raise ValueError(f"{name} must be dense, got a sparse {type(values).__name__}")
     names = [*getattr(values, "columns", [])]
     if isinstance(values, Tensor):
         values = values.detach().cpu()
@@ -66,12 +66,12 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
     if array.dtype.kind in "SUVMm":
-        raise ValueError(f"{name} has dtype {array.dtype}; legal are real numbers")
+        raise ValueError(f"{name} must hold real numbers, got {array.dtype}")
     single = array.dtype in (np.float16, np.float32)
     x = torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
     if x.ndim != 2:
         raise ValueError(
-            f"{name} has shape {tuple(x.shape)}; legal is (n, D). Reshape your data: "
+            f"{name} must have shape (n, D), got {tuple(x.shape)}. Reshape your data: "
             "reshape(-1, 1) makes points of one coordinate, reshape(1, -1) one point"
         )
     for axis, (what, bound) in enumerate((("sample", least), ("feature", 1))):
@@ -80,7 +80,7 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
             raise ValueError(f"{name} has {found} while a minimum of {bound} is required.")
     if not bool(x.isfinite().all()):
         found = "NaN" if bool(x.isnan().any()) else "infinity"
-        raise ValueError(f"{name} holds {found}; legal values are finite")
+        raise ValueError(f"{name} must hold finite numbers, got {found}")
     texts = names if all(isinstance(each, str) for each in names) else []
     return Table(x, np.dtype(np.float32 if single else np.float64), texts)
 
@@ -217,7 +217,7 @@ class PosteriorArrays:
             random_state: as in `seed_of`.
 
         Raises:
-            ValueError: n_samples is below 1, or random_state is not legal.
+            ValueError: n_samples is below 1, or random_state is invalid.
         """
         return self._array(self.law.sample(n_samples, seeded(random_state)))
 

@@ -4,13 +4,13 @@ Any callable (x_noisy, sigma) -> E[x | x_noisy] will do, a network trained elsew
 By Tweedie's formula it is a score, s1 = (m - x_noisy) / sigma^2, and its error or its Jacobian
 teaches the second order: C = Cov[x | x_noisy] = sigma^4 s2 + sigma^2 I (Meng, Song, Li and Ermon,
 "Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS 2021, theorem 1).
-The targets (see `hosm.objectives.denoising_score_matching`) ask different things of it:
+The targets (see `hosm.objectives.denoising_score_matching`) need different things of it:
 
 - `jacobian` differentiates it: it must be of torch throughout. Nearly free of noise, but it takes
   over the error of the denoiser's Jacobian.
-- `residual` asks for its values alone, and regresses C on the squared error (x - m)(x - m)^T: any
+- `residual` needs only its values, and regresses C on the squared error (x - m)(x - m)^T: any
   callable will do. Noisier; an error of the denoiser counts as variance, which it is.
-- `likelihood` takes both, and minds small variances as much as large ones.
+- `likelihood` needs both, and weighs small variances as much as large ones.
 
 For diagonals of C on a frozen network this is the method of Bao et al., "Estimating the Optimal
 Covariance with Imperfect Mean in Diffusion Probabilistic Models", ICML 2022.
@@ -68,7 +68,7 @@ class FrozenDenoiser(nn.Module):
     ) -> None:
         super().__init__()
         if predicts not in PREDICTIONS:
-            raise ValueError(f"predicts is {predicts!r}; legal are {', '.join(PREDICTIONS)}")
+            raise ValueError(f"predicts must be one of {', '.join(PREDICTIONS)}, got {predicts!r}")
         self.shape, self.dimension = tuple(shape), math.prod(shape)
         self.sigma, self.data_std, self.predicts = check_sigma(sigma), data_std, predicts
         self._held = (denoiser,)  # within a tuple it is not registered as a module of this one
@@ -83,8 +83,8 @@ class FrozenDenoiser(nn.Module):
             ValueError: the denoiser returns another shape, or integers.
         """
         y = self._held[0](x_noisy.view(len(x_noisy), *self.shape), self.sigma)
-        legal = (len(x_noisy), *self.shape)
-        y = checked("what the denoiser returns", y, *legal, finite=False).reshape(x_noisy.shape)
+        shape = (len(x_noisy), *self.shape)
+        y = checked("what the denoiser returns", y, *shape, finite=False).reshape(x_noisy.shape)
         if self.predicts == "mean":
             return y
         step = self.sigma**2 if self.predicts == "score" else -self.sigma
@@ -136,7 +136,7 @@ def spread(x: Tensor) -> float:
     """
     std = checked("x", x, "n", ...).double().var(0, correction=0).mean().sqrt()
     if not std > 0:
-        raise ValueError("the standard deviation of x is 0; legal are points that vary")
+        raise ValueError("the standard deviation of x must be above 0, got 0")
     return float(std)
 
 

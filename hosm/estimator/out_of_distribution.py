@@ -118,12 +118,12 @@ def out_of_distribution_scores(
             another shape, not numbers or not finite.
     """
     if order not in ORDERS:
-        raise ValueError(f"order is {order}; legal are {', '.join(map(str, ORDERS))}")
+        raise ValueError(f"order must be one of {', '.join(map(str, ORDERS))}, got {order}")
     if reference is None:
         reference = estimator.scaling_.out_of(estimator.starts_).numpy()
     known = _symmetric(score_features(estimator, reference), order)
     if len(known) < 4:
-        raise ValueError(f"there are {len(known)} reference points; legal are 4 or more")
+        raise ValueError(f"reference must hold 4 points or more, got {len(known)}")
     found = score_features(estimator, X)
     mean = known.mean(0)
     covariance = np.atleast_2d(np.cov(known.T))

@@ -112,8 +112,11 @@ class Reshaped(nn.Module):
         """
         y = self.module(x)
         if y.numel() != x.numel() * self.outputs or len(y) != len(x):
-            legal = f"{(len(x), self.outputs, self.dimension)} or what reshapes to it"
-            raise ValueError(f"the module returns the shape {tuple(y.shape)}; legal is {legal}")
+            shape = (len(x), self.outputs, self.dimension)
+            raise ValueError(
+                f"the module must return the shape {shape} or one that reshapes to it, "
+                f"got {tuple(y.shape)}"
+            )
         return y.reshape(len(x), self.outputs, self.dimension)
 
 

@@ -159,7 +159,7 @@ def test_denoise_writes_a_table_of_means_and_one_of_variances(
     facts, models, tmp_path, monkeypatch
 ):
     data = save(tmp_path / "x.csv", X, NAMES)
-    monkeypatch.setattr(commands, "ROWS", 30)
+    monkeypatch.setattr(commands, "POINTS_PER_CHUNK", 30)
     facts("denoise", models["table"], data, "-o", "out.csv")
     law = hosm.ScoreEstimator.load(models["table"]).posterior(X)
     rows = read_rows("out.variance.csv")
@@ -225,10 +225,10 @@ def test_the_same_seed_gives_the_same_model(facts, tmp_path):
 
 BAD = {
     "missing": ("fit {}/no.csv -o m", "no.csv does not exist"),
-    "NaN": ("fit {}/nan.csv -o m", "holds nan in row 3, column b; legal values are finite"),
+    "NaN": ("fit {}/nan.csv -o m", "finite numbers, got nan in row 3, column b"),
     "text": ("fit {}/text.csv -o m", "could not convert string 'red'"),
     "one row": ("fit {}/one.csv -o m", "a minimum of 4"),
-    "sigma of pictures": ("fit {}/x.png -o m", "--sigma is missing; legal here is the noise's"),
+    "sigma of pictures": ("fit {}/x.png -o m", "--sigma must be given for pictures"),
     "sigma below 0": ("fit {}/x.csv -o m --sigma -1", "got -1.0"),
     "rank": ("fit {}/x.csv -o m --rank 9", "must be a whole number from 0 to 3, got 9"),
     "steps": ("fit {}/x.csv -o m --steps 0", "max_steps must be a whole"),
@@ -236,9 +236,12 @@ BAD = {
         "fit {}/x.png -o m --sigma 9 --patch 21",
         "fit into a picture of (20, 24), got (21, 21)",
     ),
-    "folder of sizes": ("fit {}/sizes -o m --sigma 9 --whole", "legal: one size"),
+    "folder of sizes": ("fit {}/sizes -o m --sigma 9 --whole", "must hold pictures of one size"),
     "empty folder": ("fit {} -o m --sigma 9", "holds no file that ends in .png"),
-    "device": ("fit {}/x.csv -o m --device moon", "--device is 'moon'; legal is cpu here"),
+    "device": (
+        "fit {}/x.csv -o m --device moon",
+        "--device must be one that torch finds here, got 'moon'",
+    ),
     "nowhere": ("fit {}/x.csv -o nowhere/m", "the folder nowhere of m does not exist"),
     "no model": ("hessian {}/x.csv {}/x.csv -o h.csv", "damaged or no safetensors file"),
     "columns": ("hessian {table} {}/two.csv -o h.csv", "X has 2 features"),
@@ -246,16 +249,22 @@ BAD = {
         "hessian {table} {}/order.csv -o h.csv",
         "the columns ['a', 'b', 'c'], got ['c', 'b', 'a']",
     ),
-    "column": ("hessian {table} {}/x.csv -o h.csv --column z", "--column is 'z'; legal are a, b"),
+    "column": (
+        "hessian {table} {}/x.csv -o h.csv --column z",
+        "--column must be one of a, b, c, or a number, got 'z'",
+    ),
     "column 7": ("hessian {table} {}/x.csv -o h.csv --column 7", "j must be a whole number"),
     "dense csv": (
         "hessian {table} {}/x.csv -o h.csv --dense",
         ".npy and .npz files hold any shape",
     ),
     "kind": ("hessian {table} {}/x.csv -o h.xlsx", "must end in .npy, .npz"),
-    "no patches": ("denoise {table} {}/x.png -o o.npz", "the model is of 3 numbers; a picture of"),
-    "pixels": ("ood {table} {}/colour.png", "has no such square patches"),
-    "colours": ("denoise {colour} {}/x.png -o o.npz", "the model is of 48 numbers"),
+    "no patches": (
+        "denoise {table} {}/x.png -o o.npz",
+        "square patches of 3 numbers, as the model needs",
+    ),
+    "pixels": ("ood {table} {}/colour.png", "must have square patches of 3"),
+    "colours": ("denoise {colour} {}/x.png -o o.npz", "square patches of 48 numbers"),
     "stride": (
         "denoise {grey} {}/x.png -o o.npz --stride 5",
         "stride must be a whole number from 1",
@@ -265,9 +274,15 @@ BAD = {
         "sample {table} -n 0 -o d.csv",
         "n_samples must be a whole number of 1 or more, got 0",
     ),
-    "no square": ("sample {table} -o d.png", "draws of 3 numbers are no grey pictures"),
+    "no square": (
+        "sample {table} -o d.png",
+        "draws must be square to be written as pictures, got 3",
+    ),
     "reference": ("ood {table} {}/x.csv --reference {}/two.csv", "X has 2 features"),
-    "few": ("ood {table} {}/x.csv --reference {}/one.csv", "there are 1 reference points"),
+    "few": (
+        "ood {table} {}/x.csv --reference {}/one.csv",
+        "reference must hold 4 points or more, got 1",
+    ),
     "info": ("info {}/x.csv", "damaged or no safetensors file"),
 }
 

@@ -121,14 +121,14 @@ def test_points_of_any_shape_are_flat_for_the_model_and_whole_for_the_denoiser()
 
 
 def test_bad_denoisers_and_points_are_named():
-    with pytest.raises(ValueError, match="predicts is 'x'; legal are mean, score, noise"):
+    with pytest.raises(ValueError, match="predicts must be one of mean, score, noise, got 'x'"):
         frozen_model(mean, (3,), SIGMA, 1.0, "x")
     with pytest.raises(ValueError, match="sigma must be a finite number above 0, got 0"):
         frozen_model(mean, (3,), 0, 1.0)
     model = frozen_model(lambda x, sigma: x[:, :2], (3,), SIGMA, 1.0)
     with pytest.raises(ValueError, match=r"denoiser returns must have shape .*got \(500, 2\)"):
         model.score(NOISY)
-    with pytest.raises(ValueError, match="standard deviation of x is 0"):
+    with pytest.raises(ValueError, match="standard deviation of x must be above 0"):
         learn_covariance(mean, torch.ones(9, 3), HELD, SIGMA, rank=1)
     with pytest.raises(ValueError, match=r"held must have shape \(m, 3\).*got \(400, 2\)"):
         learn_covariance(mean, TRAIN, HELD[:, :2], SIGMA, rank=1)

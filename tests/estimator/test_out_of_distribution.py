@@ -61,9 +61,9 @@ def test_chunks_change_nothing(gaussian, monkeypatch):
 
 
 def test_bad_input_is_named(gaussian):
-    with pytest.raises(ValueError, match="order is 3; legal are 1, 2"):
+    with pytest.raises(ValueError, match="order must be one of 1, 2, got 3"):
         out_of_distribution_scores(gaussian, NEW, order=3)
-    with pytest.raises(ValueError, match="there are 3 reference points; legal are 4 or more"):
+    with pytest.raises(ValueError, match="reference must hold 4 points or more, got 3"):
         out_of_distribution_scores(gaussian, NEW, HELD[:3])
     with pytest.raises(ValueError, match="X has 2 features"):
         out_of_distribution_scores(gaussian, NEW[:, :2])

@@ -251,7 +251,9 @@ def test_modules_that_are_given_are_copied_and_trained():
     trained = estimator.model_.trunk.module.state_dict()
     assert not torch.equal(trained["0.weight"], before["0.weight"])
     assert estimator.hessian(X[:4]).rank == 1
-    with pytest.raises(ValueError, match=r"returns the shape \(512, 6\); legal is \(512, 1, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"must return the shape \(512, 1, 3\) .*, got \(512, 6\)"
+    ):
         hosm.ScoreEstimator(backbone=head, **QUICK).fit(X)  # 256 points and their mirror images
 
 
@@ -276,9 +278,9 @@ def test_a_column_that_does_not_vary_is_divided_by_one():
 
 BAD = {
     "one point": ({}, X[:1], "1 sample(s) (shape=(1, 3)) while a minimum of 4"),
-    "a row": ({}, X[0], "X has shape (3,); legal is (n, D)"),
-    "NaN": ({}, np.where(X == X[7, 1], np.nan, X), "X holds NaN"),
-    "texts": ({}, X.astype(str), "legal are real numbers"),
+    "a row": ({}, X[0], "X must have shape (n, D), got (3,)"),
+    "NaN": ({}, np.where(X == X[7, 1], np.nan, X), "X must hold finite numbers, got NaN"),
+    "texts": ({}, X.astype(str), "X must hold real numbers, got <U"),
     "sigma of 0": ({"sigma": 0.0}, X, "got 0.0"),
     "sigma of a word": ({"sigma": "best"}, X, "sigma must be above 0, or 'auto', got 'best'"),
     "no sigma": ({"sigma": []}, X, "sigma must hold at least one number, got none"),
