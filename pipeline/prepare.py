@@ -3,7 +3,7 @@
 import sys
 
 from hosm.experiment.data import datasets
-from hosm.experiment.data.readers import IMAGES, SPLITS
+from hosm.experiment.data.sources import IMAGES, SPLITS
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage
 from hosm.experiment.settings import PrepareParams

@@ -7,7 +7,8 @@ from hosm.experiment.cluster import train as cluster
 from hosm.experiment.data import datasets
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, storage_path
-from hosm.experiment.train import models, tasks
+from hosm.experiment.train import models
+from hosm.experiment.train.training_task import TrainingTask
 
 
 def scales(name: str) -> None:
@@ -25,7 +26,7 @@ def scales(name: str) -> None:
         with connection.connect(params.cluster):
             for label, spec in specs.items():
                 print(f"{name}, {label}", flush=True)
-                task = tasks.TrainingTask.of(data, spec, shape, std)
+                task = TrainingTask.of(data, spec, shape, std)
                 result = cluster.train_on_cluster(task, params.cluster, storage_path("scales"))
                 folder = PROJECT / "data" / "scales" / name / label
                 facts = {"data": name, "data_sha256": data.card["sha256"]}

@@ -9,7 +9,8 @@ from hosm.experiment.cluster import train as cluster
 from hosm.experiment.data import datasets
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, storage_path, write_csv, write_json
-from hosm.experiment.train import models, tasks
+from hosm.experiment.train import models
+from hosm.experiment.train.training_task import TrainingTask
 
 
 def train(name: str) -> None:
@@ -24,7 +25,7 @@ def train(name: str) -> None:
         shape, std = data.card["shape"], data.card["std"]
         run.log_params({**spec.model_dump(), **params.cluster.model_dump()})
         run.set_tags({"data_hash": data.card["sha256"]})
-        task = tasks.TrainingTask.of(data, spec, shape, std)
+        task = TrainingTask.of(data, spec, shape, std)
         with connection.connect(params.cluster):
             address = (run.uri, run.run_id)
             storage = storage_path("train")

@@ -20,7 +20,7 @@ import torch.distributed
 from hosm.experiment.cluster import saved_states as states
 from hosm.experiment.data import datasets
 from hosm.experiment.settings import Backbone, ClusterParams, ModelParams
-from hosm.experiment.train.tasks import TrainingTask
+from hosm.experiment.train.training_task import TrainingTask
 from hosm.training import loop as training
 
 STEPS, EVERY = 300, 20

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from hosm.experiment.train.tasks import train_here
+from hosm.experiment.train.training_task import train_here
 from hosm.experiment.train.weights import read_weights
 from hosm.training import load_checkpoint
 from tests.experiment.report.report_inputs import write_inputs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.experiment.train.tasks import train_here
+from hosm.experiment.train.training_task import train_here
 from hosm.training import load_checkpoint
 from tests.faults.injected import EVERY, STEPS, task
 from tests.faults.processes import gone, start, text

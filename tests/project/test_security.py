@@ -11,9 +11,9 @@ import pytest
 
 from hosm.experiment.cluster import connection
 from hosm.experiment.run import tracking
-from hosm.experiment.run.labels import TAG, texts
-from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import StageError, main
+from hosm.experiment.run.secrets import masked
+from hosm.experiment.run.tags import TAG, texts
 from hosm.experiment.settings import ClusterParams
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ DEMANDED = {
     "np.save": ("allow_pickle", False),
 }
 RESTRICTED = {
-    "hosm/experiment/data/readers.py": ["pickle.Unpickler"]
+    "hosm/experiment/data/sources.py": ["pickle.Unpickler"]
 }  # of arrays alone, see test_datasets
 
 

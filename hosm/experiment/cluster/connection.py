@@ -11,8 +11,8 @@ from typing import Any
 import ray
 from ray.exceptions import AuthenticationError
 
-from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import StageError
+from hosm.experiment.run.secrets import masked
 from hosm.experiment.settings import ClusterParams
 
 __all__ = ["NO_TOKEN", "connect", "unreachable", "worker_capacity"]

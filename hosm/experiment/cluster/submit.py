@@ -19,8 +19,8 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 
 from hosm.experiment.cluster.connection import NO_TOKEN
 from hosm.experiment.run.exchange import open_store, stage_files
-from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import PROJECT, StageError, main
+from hosm.experiment.run.secrets import masked
 
 __all__ = ["passed_on", "submit"]
 

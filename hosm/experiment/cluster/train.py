@@ -31,7 +31,7 @@ from hosm.experiment.cluster.saved_states import SavedStates
 from hosm.experiment.cluster.worker import work
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams
-from hosm.experiment.train.tasks import TrainingTask
+from hosm.experiment.train.training_task import TrainingTask
 from hosm.training import Diverged, TrainingResult
 
 __all__ = [

@@ -22,7 +22,7 @@ from hosm.experiment.cluster.saved_states import SavedStates, every
 from hosm.experiment.cluster.train import key_of, last_line, train_on_cluster
 from hosm.experiment.run.process import StageError, keep_freed_memory
 from hosm.experiment.settings import ClusterParams, SweepParams
-from hosm.experiment.train.tasks import Train, train_here
+from hosm.experiment.train.training_task import Train, train_here
 
 __all__ = ["Cell", "Grid", "Tables", "run_grid"]
 

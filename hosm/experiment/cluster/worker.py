@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hosm.experiment.cluster.saved_states import SavedStates, every
 from hosm.experiment.run.process import keep_freed_memory
 from hosm.experiment.run.tracking import RunLogger
-from hosm.experiment.train.tasks import TrainingTask, train_here
+from hosm.experiment.train.training_task import TrainingTask, train_here
 from hosm.training import Diverged, Progress, Shard
 
 __all__ = ["work"]

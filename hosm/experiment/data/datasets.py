@@ -23,7 +23,7 @@ from numpy.random import Generator, default_rng
 from hosm.distributions import Law
 from hosm.distributions import named_laws as energies
 from hosm.experiment.data.planar import PLANAR
-from hosm.experiment.data.readers import (
+from hosm.experiment.data.sources import (
     FORMATS,
     IMAGES,
     SPLITS,

@@ -20,7 +20,7 @@ from hosm.experiment.data.datasets import DataSet, prepare
 from hosm.experiment.data.planar import PLANAR
 from hosm.experiment.settings import DenoisingParams
 from hosm.experiment.shared.rows import Row
-from hosm.experiment.train.tasks import TrainingTask, train_here
+from hosm.experiment.train.training_task import TrainingTask, train_here
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import FixedScale
 from hosm.uncertainty import Posterior, coverage, posterior

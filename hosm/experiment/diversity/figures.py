@@ -23,7 +23,7 @@ from hosm.experiment.presenting.style import (
     log_axis,
     styled,
 )
-from hosm.experiment.settings import METHODS
+from hosm.experiment.diversity.study.methods import METHODS
 from hosm.experiment.shared.files import Array
 from hosm.experiment.shared.rows import Row, groups, records
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from hosm.experiment.doctor import other_machines, this_machine
 from hosm.experiment.doctor.this_machine import Finding
-from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import PROJECT
+from hosm.experiment.run.secrets import masked
 
 __all__ = ["doctor", "examine"]
 

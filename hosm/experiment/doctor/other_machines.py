@@ -17,7 +17,7 @@ import ray
 from hosm.experiment.cluster.connection import NO_TOKEN, unreachable, worker_capacity
 from hosm.experiment.doctor.this_machine import Finding
 from hosm.experiment.run.exchange import Store, storage
-from hosm.experiment.run.masking import masked
+from hosm.experiment.run.secrets import masked
 from hosm.experiment.settings import load_params
 
 __all__ = ["dashboard", "mlflow", "ray_cluster", "shared_storage"]

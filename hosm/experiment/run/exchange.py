@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import fsspec
 import yaml
 
-from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.secrets import masked
 
 __all__ = [
     "StageFiles",

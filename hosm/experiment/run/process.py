@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from hosm.experiment.run.masking import masked
+from hosm.experiment.run.secrets import masked
 
 __all__ = [
     "PROJECT",

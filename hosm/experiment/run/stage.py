@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hosm.experiment.run.exchange import exchanged, storage
-from hosm.experiment.run.labels import standard_tags
 from hosm.experiment.run.process import PROJECT
+from hosm.experiment.run.tags import standard_tags
 from hosm.experiment.run.tracking import RunLogger, Tracker, open_tracker
 from hosm.experiment.settings import Params, load_params
 from hosm.io import write_whole

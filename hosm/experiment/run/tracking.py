@@ -25,9 +25,9 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 
-from hosm.experiment.run.labels import PARAM, TAG, named, number, texts
-from hosm.experiment.run.masking import masked
 from hosm.experiment.run.process import has_ended, identity, silenced
+from hosm.experiment.run.secrets import masked
+from hosm.experiment.run.tags import PARAM, TAG, named, number, texts
 
 __all__ = ["RunLogger", "Tracker", "open_tracker"]
 

@@ -1,37 +1,17 @@
-"""Settings: params.yaml read into frozen, validated models."""
+"""Settings: params.yaml read into validated models that cannot change."""
 
-from hosm.experiment.settings.loading import (
-    Params,
-    check_rank,
-    load_params,
-)
-from hosm.experiment.settings.model import (
-    Backbone,
-    Count,
-    Frozen,
-    ModelParams,
-    Positive,
-    Regime,
-    SettingsError,
-)
-from hosm.experiment.settings.sections import (
-    CELL,
-    KINDS,
-    METHODS,
-    AccuracyParams,
+from hosm.experiment.settings.accuracy import CELL, AccuracyParams, SweepParams
+from hosm.experiment.settings.cost import ScalingParams, SpeedParams
+from hosm.experiment.settings.images import (
     ClassifierParams,
-    ClusterParams,
-    DenoisingParams,
     DiversityParams,
-    MixingParams,
-    PrepareParams,
-    ReductionParams,
     ScalesParams,
-    ScalingParams,
-    SpeedParams,
-    SweepParams,
     UncertaintyParams,
 )
+from hosm.experiment.settings.loading import Params, check_rank, load_params
+from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
+from hosm.experiment.settings.model import Backbone, ModelParams, Regime, SettingsError
+from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
 
 __all__ = [
     "AccuracyParams",
@@ -39,16 +19,11 @@ __all__ = [
     "CELL",
     "ClassifierParams",
     "ClusterParams",
-    "Count",
     "DenoisingParams",
     "DiversityParams",
-    "Frozen",
-    "KINDS",
-    "METHODS",
     "MixingParams",
     "ModelParams",
     "Params",
-    "Positive",
     "PrepareParams",
     "ReductionParams",
     "Regime",

@@ -12,24 +12,18 @@ from typing import Any, Literal
 import yaml
 from pydantic import ValidationError
 
-from hosm.experiment.settings.layers import Layers, mapping
-from hosm.experiment.settings.model import Frozen, ModelParams, SettingsError
-from hosm.experiment.settings.sections import (
-    KINDS,
-    AccuracyParams,
+from hosm.experiment.settings.accuracy import KINDS, AccuracyParams, SweepParams
+from hosm.experiment.settings.cost import ScalingParams, SpeedParams
+from hosm.experiment.settings.images import (
     ClassifierParams,
-    ClusterParams,
-    DenoisingParams,
     DiversityParams,
-    MixingParams,
-    PrepareParams,
-    ReductionParams,
     ScalesParams,
-    ScalingParams,
-    SpeedParams,
-    SweepParams,
     UncertaintyParams,
 )
+from hosm.experiment.settings.layers import Layers, mapping
+from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
+from hosm.experiment.settings.model import ModelParams, Section, SettingsError
+from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
 
 __all__ = ["Params", "check_rank", "load_params"]
 
@@ -58,7 +52,7 @@ BRANCHES = ("constrained-", "tuple[")  # how pydantic names the branches of a un
 PROFILES = ("smoke", "laptop", "paper")
 
 
-class Params(Frozen):
+class Params(Section):
     """All of params.yaml under one profile."""
 
     profile: Profile
@@ -180,7 +174,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401
 
 def _explain(
     error: ValidationError,
-    model: type[Frozen],
+    model: type[Section],
     where: tuple[str, ...] = (),
     layers: Layers | None = None,
     kinds: tuple[str, ...] = (),

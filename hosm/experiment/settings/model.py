@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 __all__ = [
     "Backbone",
     "Count",
-    "Frozen",
+    "Section",
     "ModelParams",
     "NEEDS_PSD",
     "Positive",
@@ -38,7 +38,7 @@ class SettingsError(ValueError):
     """A setting in params.yaml is wrong."""
 
 
-class Frozen(BaseModel):
+class Section(BaseModel):
     """A section whose keys and values are checked and cannot change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -54,7 +54,7 @@ class Frozen(BaseModel):
         return values
 
 
-class Backbone(Frozen):
+class Backbone(Section):
     """The network behind a score model."""
 
     kind: Literal["mlp", "unet"]
@@ -70,7 +70,7 @@ class Backbone(Frozen):
     autocast: bool = False
 
 
-class ModelParams(Frozen):
+class ModelParams(Section):
     """One model and its training; a range of sigma makes one model of every scale in it."""
 
     backbone: Backbone

@@ -16,7 +16,7 @@ from hosm.experiment.settings import (
     SettingsError,
 )
 from hosm.experiment.train.models import build_heads, build_model, load_model, save_model
-from hosm.experiment.train.tasks import training_settings
+from hosm.experiment.train.training_task import training_settings
 from hosm.operators import DiagonalPlusLowRank
 from hosm.training import Settings
 

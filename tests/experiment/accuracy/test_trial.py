@@ -12,7 +12,7 @@ from hosm.experiment.accuracy.study.sweep import run_sweep
 from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, run_trial, task_of
 from hosm.experiment.data import datasets
 from hosm.experiment.settings import ClusterParams, SettingsError, SweepParams
-from hosm.experiment.train.tasks import train_here
+from hosm.experiment.train.training_task import train_here
 
 ERRORS = ("s1_error", "autodiff_error", "s2_error", "validation_dsm", "validation_second")
 

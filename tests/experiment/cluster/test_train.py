@@ -18,7 +18,7 @@ from hosm.experiment.cost.study import workers as scaling
 from hosm.experiment.data import datasets
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import Backbone, ClusterParams, ModelParams, ScalingParams
-from hosm.experiment.train.tasks import TrainingTask, train_here
+from hosm.experiment.train.training_task import TrainingTask, train_here
 from hosm.training import Diverged
 
 pytestmark = pytest.mark.cluster

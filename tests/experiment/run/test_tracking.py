@@ -20,7 +20,7 @@ import torch
 from mlflow import MlflowClient
 
 from hosm.experiment.run import tracking
-from hosm.experiment.run.labels import standard_tags
+from hosm.experiment.run.tags import standard_tags
 from hosm.experiment.run.tracking import RunLogger, open_tracker
 
 PROJECT = Path(__file__).parents[3]

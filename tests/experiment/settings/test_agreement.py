@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from hosm.cli.arguments import parser
 from hosm.experiment.settings import ModelParams, model
-from hosm.experiment.train.tasks import training_settings
+from hosm.experiment.train.training_task import training_settings
 from hosm.objectives import TARGETS
 from hosm.training import Settings
 

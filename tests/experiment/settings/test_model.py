@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from hosm.experiment.settings import ModelParams, SettingsError, load_params
 from hosm.experiment.train.models import build_heads, build_model, folders, load_model, save_model
-from hosm.experiment.train.tasks import training_settings
+from hosm.experiment.train.training_task import training_settings
 from hosm.networks import ConditionalMLP
 from hosm.networks.unet import UNet
 from hosm.training import JointObjective

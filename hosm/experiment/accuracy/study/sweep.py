@@ -19,7 +19,7 @@ from hosm.experiment.cluster.tune import Cell, Grid, Tables, run_grid
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import CELL, ClusterParams
 from hosm.experiment.shared.rows import Row
-from hosm.experiment.train.tasks import Train
+from hosm.experiment.train.training_task import Train
 
 __all__ = ["MEASURED", "SweepInputs", "run_sweep"]
 

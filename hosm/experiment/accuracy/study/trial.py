@@ -27,7 +27,7 @@ from hosm.experiment.accuracy.study.errors import (
 )
 from hosm.experiment.settings import SweepParams
 from hosm.experiment.shared.rows import Row
-from hosm.experiment.train.tasks import Train, TrainingTask
+from hosm.experiment.train.training_task import Train, TrainingTask
 from hosm.training import Diverged, Progress
 
 __all__ = ["DIVERGED", "SweepInputs", "run_trial", "task_of"]

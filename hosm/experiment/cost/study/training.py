@@ -24,7 +24,7 @@ from hosm.experiment.shared.stopwatch import (
     timed_in_turn,
 )
 from hosm.experiment.train.models import build_model
-from hosm.experiment.train.tasks import training_settings
+from hosm.experiment.train.training_task import training_settings
 from hosm.objectives import VarianceReduction, jacobian, moment
 from hosm.operators import DiagonalPlusLowRank
 from hosm.training import Batch, JointObjective

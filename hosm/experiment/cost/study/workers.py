@@ -19,7 +19,7 @@ from hosm.experiment.data.datasets import law
 from hosm.experiment.settings import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.shared.stopwatch import threads
 from hosm.experiment.train.models import build_model
-from hosm.experiment.train.tasks import TrainingTask, train_here
+from hosm.experiment.train.training_task import TrainingTask, train_here
 from hosm.networks import parameter_count
 from hosm.training import Progress, save_checkpoint
 

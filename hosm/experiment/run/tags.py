@@ -1,4 +1,4 @@
-"""What a run is labelled with: names and texts that MLflow accepts, and the tags of every run."""
+"""Names, texts and numbers that MLflow accepts, and the tags of every run."""
 
 import importlib.metadata
 import math
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hosm import __version__
-from hosm.experiment.run.masking import masked
+from hosm.experiment.run.secrets import masked
 
 __all__ = ["PARAM", "TAG", "named", "number", "standard_tags", "texts"]
 
