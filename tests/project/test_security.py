@@ -127,11 +127,11 @@ def test_a_worker_finds_its_place_whole_on_one_node(cpus, gpu, places):
     assert connection.worker_capacity(cluster_of(1, cpus, use_gpu=gpu), NODES) == places
 
 
-def test_workers_without_a_place_are_refused_in_one_line(monkeypatch):
+def test_workers_that_do_not_fit_are_refused_in_one_line(monkeypatch):
     there = [{"Alive": True, "Resources": node} for node in NODES]
     monkeypatch.setattr(connection.ray, "nodes", lambda: there)
-    legal = r"workers must be at most 3, got 5: .* 1, 2, 0 CPUs"
-    with pytest.raises(StageError, match=legal):
+    message = r"workers must be at most 3, got 5: .* 1, 2, 0 CPUs"
+    with pytest.raises(StageError, match=message):
         connection._wait_for_capacity(cluster_of(5, 1), 0.0)
 
 

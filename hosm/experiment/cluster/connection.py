@@ -96,7 +96,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
             f"RAY_ADDRESS={where} cannot be joined: not Ray, or {NO_TOKEN}"
         ) from error
     try:
-        _await_worker_capacity(params, PATIENCE if joins else 0.0)
+        _wait_for_capacity(params, PATIENCE if joins else 0.0)
         yield
     finally:
         ray.shutdown()
@@ -114,7 +114,7 @@ def worker_capacity(params: ClusterParams, nodes: list[dict[str, float]]) -> int
     return sum(min(int(node.get(k, 0) // count) for k, count in needs.items()) for node in nodes)
 
 
-def _await_worker_capacity(params: ClusterParams, patience: float) -> None:
+def _wait_for_capacity(params: ClusterParams, patience: float) -> None:
     """Wait until all workers fit into the cluster.
 
     Args:

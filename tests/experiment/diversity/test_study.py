@@ -16,7 +16,8 @@ from hosm.experiment.diversity.study import chains as diversity
 from hosm.experiment.diversity.study import samplers as chain_samplers
 from hosm.experiment.diversity.study import step_search
 from hosm.experiment.diversity.study import summary as diversity_summary
-from hosm.experiment.diversity.study.samplers import METHODS, Sampler, Scores
+from hosm.experiment.diversity.study.methods import METHODS
+from hosm.experiment.diversity.study.samplers import Sampler, Scores
 from hosm.experiment.settings import DiversityParams, SettingsError, load_params
 from hosm.experiment.train.models import build_model, save_model
 from pipeline import classifier as classifier_stage

@@ -15,15 +15,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from hosm.experiment.diversity.study.methods import METHODS
 from hosm.experiment.shared.stopwatch import summary, timed_in_turn
 from hosm.samplers import langevin_ozaki as samplers
 from hosm.scores import FixedScale
 
-__all__ = ["BLOCK", "METHODS", "Sampler", "Scores", "costs"]
+__all__ = ["BLOCK", "Sampler", "Scores", "costs"]
 
 BLOCK = 50  # chains that step together: more fit no cache
 GUARD = "floor"
-METHODS = {"langevin": "Langevin", "ozaki": "Ozaki", "fixed": "fixed curvature"}  # name shown
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hosm.experiment.diversity.study.samplers import BLOCK, METHODS, Sampler, Scores
+from hosm.experiment.diversity.study.methods import METHODS
+from hosm.experiment.diversity.study.samplers import BLOCK, Sampler, Scores
 from hosm.experiment.settings import DiversityParams
 from hosm.experiment.shared.rows import Row, records
 from hosm.noise import standard_normal
