@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment.diversity.results import Diversity
+from hosm.experiment.diversity.study.methods import METHODS
 from hosm.experiment.diversity.study.summary import averaged
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
@@ -23,7 +24,6 @@ from hosm.experiment.presenting.style import (
     log_axis,
     styled,
 )
-from hosm.experiment.diversity.study.methods import METHODS
 from hosm.experiment.shared.files import Array
 from hosm.experiment.shared.rows import Row, groups, records
 

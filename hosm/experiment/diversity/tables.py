@@ -3,8 +3,8 @@
 import pandas as pd
 
 from hosm.experiment.diversity.results import Diversity
-from hosm.experiment.presenting import formats
 from hosm.experiment.diversity.study.methods import METHODS
+from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, records
 
 __all__ = ["classes_table", "diversity_tables", "steps_table"]
