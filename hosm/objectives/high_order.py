@@ -75,7 +75,7 @@ def _tensor(score: DiagonalPlusLowRank | DiagonalPlusCP, order: int) -> Diagonal
         signs = score.signs.repeat(*score.diag.shape[:-1], 1)
         score = DiagonalPlusCP(score.diag, score.factor, signs, 2)
     if getattr(score, "order", None) != order:
-        raise ValueError(f"lower returned {score!r} where a score of order {order} is legal")
+        raise ValueError(f"lower must return a score of order {order} there, got {score!r}")
     return score
 
 
@@ -110,7 +110,7 @@ def _residual(
         s1, *others = lower(x_noisy)
     if len(others) != A.order - 2:
         raise ValueError(
-            f"order {A.order} needs {A.order - 1} lower scores, got {len(others) + 1}"
+            f"lower must return {A.order - 1} scores for order {A.order}, got {len(others) + 1}"
         )
     cumulants = [_tensor(s, k).detach() * sigma**k for k, s in enumerate(others, 2)]
     cumulants[0] = cumulants[0] + DiagonalPlusCP.from_diagonal(torch.ones_like(noise), 2)
@@ -257,8 +257,10 @@ class HighOrderModel(nn.Module):
             raise ValueError(f"this model was trained at sigma {self.sigma}, got {sigma}")
         outputs = self.trunk(x_noisy)
         if outputs.shape != (n, 1 + 2 * rank, D):
-            legal = f"({n}, {1 + 2 * rank}, {D})"
-            raise ValueError(f"the backbone returned {tuple(outputs.shape)}; legal is {legal}")
+            raise ValueError(
+                f"the backbone must return shape ({n}, {1 + 2 * rank}, {D}), "
+                f"got {tuple(outputs.shape)}"
+            )
         diag, factor, weights = outputs.split([1, rank, rank], 1)
         factor = self.directions + factor.transpose(1, 2) / math.sqrt(D)
         unit = self.length**-self.order
