@@ -14,7 +14,7 @@ from hosm.experiment.diversity.study import summary as diversity_summary
 from hosm.experiment.diversity.study.classifier import labels_of, load_classifier
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
-from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.run.stage import open_stage, write_json, write_tables
 from hosm.experiment.shared.stopwatch import devices
 from hosm.experiment.train.models import load_model
 
@@ -47,9 +47,7 @@ def diversity(name: str) -> None:
         arrays |= study.from_noise(scores, test[0][:1], settings)
         summary = diversity_summary.summarised(curves, tried, cost, settings)
         frames = {"curves": curves, "summary": summary, "search": tried, "cost": cost}
-        for table, frame in frames.items():
-            write_csv(frame, folder / f"{table}.csv")
-            run.log_artifact(folder / f"{table}.csv")
+        write_tables(frames, folder, run)
         kept: dict[str, Any] = dict(arrays)
         np.savez_compressed(folder / "pictures.npz", **kept)
         made = provenance.facts(PROJECT, params.profile, params)

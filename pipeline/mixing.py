@@ -13,7 +13,7 @@ from hosm.experiment.mixing.study import samplers as methods
 from hosm.experiment.mixing.study import tuning as studies
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
-from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.run.stage import open_stage, write_json, write_tables
 from hosm.experiment.train.models import load_model
 
 
@@ -51,12 +51,11 @@ def mixing(*targets: str) -> None:
             "approach": [row for rows, _ in approaches for row in rows],
             "bias": [row for rows in drifts for row in rows],
         }
-        for table, rows in tables.items():
-            write_csv(pd.DataFrame(rows), folder / f"{table}.csv")
-            run.log_artifact(folder / f"{table}.csv")
+        frames = {table: pd.DataFrame(rows) for table, rows in tables.items()}
+        write_tables(frames, folder, run)
         write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         np.savez_compressed(folder / "samples.npz", **{key: x.numpy() for key, x in draws.items()})
-        numbers = studies.headline(pd.DataFrame(tables["table3"]))
+        numbers = studies.headline(frames["table3"])
         write_json(numbers, PROJECT / "reports" / "metrics" / "mixing.json")
         run.log_metrics(numbers)
 

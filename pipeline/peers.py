@@ -4,7 +4,7 @@ import pandas as pd
 
 from hosm.experiment.mixing.study import peers as study
 from hosm.experiment.run.process import PROJECT, main
-from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.run.stage import open_stage, write_json, write_tables
 
 
 def peers() -> None:
@@ -13,10 +13,9 @@ def peers() -> None:
     with open_stage("peers") as (params, run, _):
         run.log_params(params.mixing.model_dump())
         rows, tuning = study.study(study.TARGETS, params.mixing)
-        for name, found in {"peers": rows, "tuning": tuning}.items():
-            write_csv(pd.DataFrame(found), folder / f"{name}.csv")
-            run.log_artifact(folder / f"{name}.csv")
-        numbers = study.headline(pd.DataFrame(rows))
+        tables = {"peers": pd.DataFrame(rows), "tuning": pd.DataFrame(tuning)}
+        write_tables(tables, folder, run)
+        numbers = study.headline(tables["peers"])
         write_json(numbers, PROJECT / "reports" / "metrics" / "peers.json")
         run.log_metrics(numbers)
 

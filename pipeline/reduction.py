@@ -2,7 +2,7 @@
 
 from hosm.experiment.reduction import study as figure1
 from hosm.experiment.run.process import PROJECT, main
-from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.run.stage import open_stage, write_json, write_tables
 
 
 def reduction() -> None:
@@ -12,9 +12,7 @@ def reduction() -> None:
         run.log_params(params.reduction.model_dump())
         names = ("curves", "estimates", "numbers")
         frames = dict(zip(names, figure1.study(params.reduction), strict=True))
-        for name, frame in frames.items():
-            write_csv(frame, folder / f"{name}.csv")
-            run.log_artifact(folder / f"{name}.csv")
+        write_tables(frames, folder, run)
         headline = figure1.headline(frames["numbers"])
         write_json(headline, PROJECT / "reports" / "metrics" / "reduction.json")
         run.log_metrics(headline)

@@ -9,7 +9,7 @@ import torch
 from hosm.experiment.data import datasets
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
-from hosm.experiment.run.stage import open_stage, write_csv, write_json
+from hosm.experiment.run.stage import open_stage, write_json, write_tables
 from hosm.experiment.train.models import folders, load_model
 from hosm.experiment.uncertainty.study import calibration, directions
 
@@ -41,9 +41,8 @@ def uncertainty(name: str) -> None:
         for sigma in sigmas:
             maps = calibration.variance_maps(whole.at(sigma), test[chosen], settings)
             arrays |= {f"{key}|{sigma:g}": value for key, value in maps.items()}
-        for table, frame in {"numbers": rows, "reliability": bins, "directions": ways}.items():
-            write_csv(frame, folder / f"{table}.csv")
-            run.log_artifact(folder / f"{table}.csv")
+        tables = {"numbers": rows, "reliability": bins, "directions": ways}
+        write_tables(tables, folder, run)
         kept: dict[str, Any] = {key: value.numpy() for key, value in arrays.items()}
         np.savez_compressed(folder / "pictures.npz", **kept)
         made = provenance.facts(PROJECT, params.profile, params)

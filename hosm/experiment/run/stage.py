@@ -1,7 +1,7 @@
 """The frame of every stage: settings in, an MLflow run around the work, whole files out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from hosm.experiment.run.tracking import RunLogger, Tracker, open_tracker
 from hosm.experiment.settings import Params, load_params
 from hosm.io import write_whole
 
-__all__ = ["Stage", "open_stage", "storage_path", "write_csv", "write_json"]
+__all__ = ["Stage", "open_stage", "storage_path", "write_csv", "write_json", "write_tables"]
 
 EXPERIMENT = "hosm"
 
@@ -58,6 +58,19 @@ def storage_path(stage: str) -> str:
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV."""
     write_whole(frame.to_csv(index=False, float_format="%.6g").encode(), path)
+
+
+def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path, run: RunLogger) -> None:
+    """Write tables by the names of their CSV files, and log these files.
+
+    Args:
+        tables: by the names of their files, without ending.
+        folder: where the files go.
+        run: what they are logged to.
+    """
+    for name, frame in tables.items():
+        write_csv(frame, folder / f"{name}.csv")
+        run.log_artifact(folder / f"{name}.csv")
 
 
 def write_json(values: dict[str, Any], path: Path) -> None:

@@ -386,10 +386,10 @@ def test_the_summary_pairs_starts_and_matches_times():
 def settings(tmp_path, **changes):
     raw = yaml.safe_load((Path(__file__).parents[3] / "params.yaml").read_text())
     raw["train"]["digits8"] = {
-        **raw["train"]["denoisers"],
         **raw["train"]["mnist5k"],
         "backbone": {"kind": "unet", "channels": [8, 8, 8], "head": 8, "shared": True},
     }
+    raw["train"]["denoisers"]["datasets"].append("digits8")
     raw |= {"profile": "smoke", "images": ["digits8"]}
     raw["diversity"] |= changes
     (tmp_path / "params.yaml").write_text(
