@@ -74,21 +74,20 @@ def vector_jacobian_product(score_function: ScoreFunction, x: Tensor, v: Tensor)
 
 
 def pulled_back(s1: Tensor, x: Tensor, v: Tensor, keep: bool = True) -> Tensor:
-    """Return J^T v, shape (n, D), without gradient, from an evaluation of s1 that is at hand.
+    """Return J^T v, shape (n, D), without gradient, from an evaluation of s1 that exists already.
 
     Args:
         s1: scores at x, shape (n, D), with their graph; where they have none, J is zero.
         x: points, shape (n, D), that require a gradient.
         v: directions, shape (n, D).
-        keep: whether the graph is needed once more.
+        keep: whether to keep the graph for another backward pass; by default it is kept.
 
     Raises:
         RuntimeError: x requires no gradient, or `torch.func` transforms the call.
     """
     if not s1.requires_grad:
         return torch.zeros_like(x)
-    options = {"retain_graph": keep, "materialize_grads": True}
-    return torch.autograd.grad(s1, x, v, **options)[0]
+    return torch.autograd.grad(s1, x, v, retain_graph=keep, materialize_grads=True)[0]
 
 
 def _products(score_function: ScoreFunction, x: Tensor, mode: Mode) -> ScoreFunction:
@@ -113,8 +112,8 @@ def _products(score_function: ScoreFunction, x: Tensor, mode: Mode) -> ScoreFunc
 class _MemoryMeter(TorchDispatchMode):
     """Counts the bytes `alive` of tensors made while it is on, and the `peak` that they need.
 
-    What kernels take for themselves goes unseen. It is bounded by copies of their operands, and at
-    a convolution by its largest operand unfolded into the windows of the filter.
+    The memory that kernels allocate for themselves is not seen. It is bounded by copies of their
+    operands, and for a convolution by its largest operand unfolded into the windows of the filter.
     """
 
     def __init__(self) -> None:
@@ -175,9 +174,9 @@ def autodiff_hessian(
         chunk_size: rows of the Jacobian computed at once; None for all D.
         mode: of the products: `reverse` (keeps an evaluation of s1), `forward` or their mean.
         memory_limit: bytes to allocate at most, for the result, the evaluation kept and a chunk
-            of rows, in place of chunk_size. Only a trial tells what a network takes: one row is
-            computed and its tensors counted, with a bound on what kernels take unseen. If not
-            even that row fits, the trial passes the limit before the error.
+            of rows, in place of chunk_size. What a network needs is measured: one row is
+            computed and its tensors are counted, with a bound on what kernels allocate unseen. If
+            not even that row fits, this trial exceeds the limit before the error is raised.
 
     Raises:
         ValueError: x or s1(x) of another shape or type; mode unknown; chunk_size or memory_limit
@@ -232,7 +231,7 @@ def hutchinson_diagonal(
 def _orthonormal_extension(basis: Tensor, block: Tensor, generator: Generator | None) -> Tensor:
     """Return orthonormal columns (n, D, b), normal to `basis`, that add `block` to its span.
 
-    Columns that add nothing, as at an invariant subspace, give way to random ones.
+    Columns that add nothing, as at an invariant subspace, are replaced by random ones.
     """
     kind, noise = torch.finfo(block.dtype), torch.empty_like(block)
     for _ in range(3):  # twice is enough (Parlett, section 6.9), and once more for random columns

@@ -74,7 +74,7 @@ def check_sigma(sigma: float) -> float:
 
 
 def is_per_point(sigma: Scale) -> TypeGuard[Tensor]:
-    """Return whether sigma is a tensor of one noise scale for each point, and not one number."""
+    """Return whether sigma is a tensor of one scale for each point, shape (n,), not a number."""
     return isinstance(sigma, Tensor) and sigma.ndim > 0
 
 

@@ -18,10 +18,9 @@ output (p at zero) and correlations of a single factor model. With w = F_2.. / s
 coordinate, shape (r,), S_ij = (u_i u_j)^(1/2) w_i . w_j for i != j and S_ii = v_i plus the
 constant `LEAST_RELATIVE_VARIANCE`, where u = v / (1 + |w|^2) is the part of v that a coordinate
 does not share. So a small variance is one number near zero, and not a difference of two; and S
-stays positive after the rounding of float32 on the
-way to s2 and back to C.
+stays positive after the rounding of float32 on the way to s2 and back to C.
 
-A model of a range of noise scales takes sigma beside the points and is a `denoiser`, whose
+A model of a range of noise scales takes sigma as well as the points and is a `denoiser`, whose
 outputs stay O(1) at every scale; its backbone reads a clock (see `hosm.networks.mlp`).
 """
 
@@ -231,14 +230,14 @@ class ScoreModel(nn.Module):
     def second_order(
         self, x_noisy: Tensor, sigma: Scale | None = None
     ) -> DiagonalPlusLowRank | None:
-        """Return s2 alone, without running a trunk that has no part in it; as in `forward`."""
+        """Return s2 alone, as in `forward`, without running a trunk that s2 does not need."""
         if self.second is None:
             return self(x_noisy, sigma)[1]
         scale = self._scale(x_noisy, sigma)
         return self._second(self._run(self.second, x_noisy, scale), scale)
 
     def first_order(self) -> "ScoreModel":
-        """Return the model of s1 alone, of copied weights: where s2 is not asked for, it is free.
+        """Return a model of s1 alone, of copied weights, which spends nothing on s2.
 
         Raises:
             ValueError: s2 shares a trunk that cannot be told to leave out its outputs.
@@ -253,8 +252,8 @@ class ScoreModel(nn.Module):
         """Return a model of the same s1 and the same diagonal of s2, of copied weights.
 
         With `psd` the diagonal of S is an output of its own, so that the outputs of the factor are
-        left out: their columns are free where only the diagonal is asked for, as in `samplers`.
-        Where the diagonal takes the factor too, or a trunk cannot leave out outputs, all stay.
+        left out; `samplers` need no more than the diagonal. Where the diagonal takes the factor
+        too, or a trunk cannot leave out outputs, all outputs stay.
         """
         last: Any = self.trunk if self.second is None else self.second
         if not (self.psd and self.rank and hasattr(last, "first")):
@@ -266,10 +265,17 @@ class ScoreModel(nn.Module):
     def _of(
         self, trunk: nn.Module, second: nn.Module | None, *, psd: bool = False
     ) -> "ScoreModel":
-        """Return a model of rank 0 of these backbones, in all else as this one."""
-        shared: dict[str, Any] = {"sigma": self.sigma, "parametrisation": self.parametrisation}
-        shared |= {"data_std": self.data_std, "autocast": self.autocast, "psd": psd}
-        return ScoreModel(trunk, second, **shared).train(self.training)
+        """Return a model of rank 0 with these backbones and otherwise the settings of this one."""
+        model = ScoreModel(
+            trunk,
+            second,
+            sigma=self.sigma,
+            parametrisation=self.parametrisation,
+            psd=psd,
+            data_std=self.data_std,
+            autocast=self.autocast,
+        )
+        return model.train(self.training)
 
     def at(self, sigma: float) -> "FixedScale":
         """Return the model at one noise scale, a callable of x_noisy alone.

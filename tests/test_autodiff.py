@@ -184,7 +184,7 @@ def test_memory_limit_holds_for_what_the_allocator_hands_out(kind, mode, dtype):
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 def test_memory_limit_is_used(monkeypatch, mode):
     """The rows beyond the trial come in chunks that grow with the limit."""
-    chunks, rows = [], autodiff._rows
+    chunks, rows = [], autodiff._jacobian_rows
     net, x = network(80, 256), randn(6, 80)
     least = least_limit(net, x, mode)
 
@@ -192,7 +192,7 @@ def test_memory_limit_is_used(monkeypatch, mode):
         chunks.append(stop - start)
         return rows(product, x, start, stop)
 
-    monkeypatch.setattr(autodiff, "_rows", spy)
+    monkeypatch.setattr(autodiff, "_jacobian_rows", spy)
     for limit, fewest in ((least, 1), (2 * least, 2), (10**9, 80)):
         chunks.clear()
         autodiff_hessian(net, x, mode=mode, memory_limit=limit)
@@ -410,13 +410,13 @@ def test_points_with_invariant_spaces_wait_for_the_slow_ones(dtype):
 
 @pytest.mark.parametrize("steps", [6, 7, 9, 30])
 def test_a_small_space_restarts_and_converges(monkeypatch, steps):
-    widths, beside = [], autodiff._beside
+    widths, beside = [], autodiff._orthonormal_extension
 
     def spy(basis, block, generator):
         widths.append(basis.shape[-1] + block.shape[-1])
         return beside(basis, block, generator)
 
-    monkeypatch.setattr(autodiff, "_beside", spy)
+    monkeypatch.setattr(autodiff, "_orthonormal_extension", spy)
     matrices = with_spectra(spectrum("posterior", 60))
     pairs = leading_eigenpairs(linear(matrices), randn(3, 60), 3, steps=steps, generator=seeded())
     assert_leading(pairs, matrices, 3)

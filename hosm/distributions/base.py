@@ -1,7 +1,8 @@
-r"""What a law with an exact log-density, score, Hessian and third derivative offers.
+r"""The interface of distributions with exact log-densities, scores and higher derivatives.
 
-A law knows log p and its derivatives, s1 = grad log p, s2 = grad^2 log p, s3 = grad^3 log p. All
-that is learnt is judged against such laws, so they share no code with what they judge.
+A `Law` is a probability distribution that knows log p and its derivatives, s1 = grad log p,
+s2 = grad^2 log p and s3 = grad^3 log p. All that is learned is judged against such distributions,
+so they share no code with what they judge.
 
 Mixtures. Let p = sum_k w_k p_k and l_k = log p_k, with gradients g_k. With the responsibilities
 r_k(x) = w_k p_k(x) / p(x) and the deviations d_k = g_k - s1, the derivatives of log p are the

@@ -1,4 +1,4 @@
-r"""The law of a finite data set: its Gaussian-smoothed version, and exact posteriors.
+r"""The distribution of a finite data set: its Gaussian-smoothed version, and exact posteriors.
 
 For a data set x_1, .., x_N the law of x~ = x + sigma z, z ~ N(0, I), has the density q_sigma that
 is the mean of the N(x_i, sigma^2 I), and Bayes' rule gives the posterior that Tweedie's formula
@@ -8,8 +8,8 @@ Denoising", NeurIPS 2021, equation 4 and theorem 1): given x~, x is x_i with pro
     r_i = softmax_i(-|x~ - x_i|^2 / 2 sigma^2).
 
 So m = sum_i r_i x_i and C = sum_i r_i (x_i - m) (x_i - m)^T, without a score; with the calculus of
-mixtures of `laws`, the components of q_sigma have g_i = (x_i - x~) / sigma^2, grad^2 l_i =
--I / sigma^2 and grad^3 l_i = 0.
+mixtures (`hosm.distributions.base`), the components of q_sigma have g_i = (x_i - x~) / sigma^2,
+grad^2 l_i = -I / sigma^2 and grad^3 l_i = 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Backbones: plain networks that know nothing of scores.
 
 A backbone maps points x (n, D) to `outputs` numbers for each coordinate, (n, outputs, D). A
-conditional one covers a range of noise scales, and is told each point's `clock`, shape (n,): the
-place of its scale on a logarithmic axis, from -1 at the least to 1 at the largest.
+conditional one covers a range of noise scales, and reads the `clock` of each point, shape (n,):
+the position of its scale on a logarithmic axis, from -1 at the least scale to 1 at the largest.
 The paper uses a 3-layer MLP with Tanh for vectors (Meng, Song, Li and Ermon, "Estimating High
 Order Gradients of the Data Distribution by Denoising", NeurIPS 2021, appendix C) and a U-Net
 for images (see `hosm.networks.unet`, which needs the `images` extra).
@@ -18,11 +18,11 @@ __all__ = ["MLP", "ConditionalMLP", "narrowed", "parameter_count"]
 
 
 def narrowed(layer: nn.Linear | nn.Conv2d, outputs: int) -> nn.Linear | nn.Conv2d:
-    """Return a copy of a layer without its other outputs, the first so many.
+    """Return a copy of a layer that has the first outputs alone.
 
     Args:
-        layer: of `outputs` or more.
-        outputs: how many stay.
+        layer: a layer with at least so many outputs.
+        outputs: number of outputs (units or channels) that are kept.
     """
     kept = copy.deepcopy(layer)
     bias = None if layer.bias is None else nn.Parameter(layer.bias[:outputs].detach().clone())

@@ -1,7 +1,7 @@
 """The U-Net backbone for images, by `diffusers` (extra `images`).
 
-It stands apart from `hosm.networks.mlp` because its library takes seconds to import, which a
-vector model must not pay for. The architecture is `diffusers.UNet2DModel`: residual blocks of
+It is a module of its own because its library takes seconds to import, which a model of vectors
+should not cost. The architecture is `diffusers.UNet2DModel`: residual blocks of
 group normalisation and SiLU over three resolutions, in place of the paper's NCSN U-Net
 (Meng, Song, Li and Ermon, NeurIPS 2021, appendix D).
 """
@@ -26,9 +26,10 @@ class UNet(nn.Module):
         shape: channels, height and width of an image; both sides divisible by 4.
         outputs: numbers returned for each pixel of each channel.
         channels: feature maps at the three resolutions, each a multiple of 8.
-        head: feature maps of one more convolution before the outputs; 0 for none. The columns of
-            a factor are then no linear maps of the few features at full resolution.
-        conditional: take a clock beside the images (see `hosm.networks.mlp`).
+        head: feature maps of one more convolution before the outputs, so that the columns of a
+            factor are not confined to linear maps of the few features at full resolution; 0 (the
+            default) for none.
+        conditional: take a clock as well as the images (see `hosm.networks.mlp`).
 
     Raises:
         ValueError: an image side is not divisible by 4, a width not by 8, or a size out of range.

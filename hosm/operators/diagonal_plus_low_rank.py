@@ -63,7 +63,7 @@ class DiagonalPlusLowRank:
 
     def __init__(self, diag: Tensor, factor: Tensor, signs: Tensor | None = None) -> None:
         check_parts(diag, factor, signs)
-        self.positive = signs is None  # c = +1, known without a look at its values
+        self.positive = signs is None  # c = +1, known without reading its values
         signs = diag.new_ones(factor.shape[-1:]) if signs is None else signs.to(diag)
         self.diag, self.factor, self.signs = diag, factor, signs
 
@@ -141,7 +141,7 @@ class DiagonalPlusLowRank:
         return self.with_diagonal(self.diag + shift)
 
     def scaled(self, scale: Tensor) -> DiagonalPlusLowRank:
-        """Return s A for a scale s >= 0 of shape () or (*), without a look at its values.
+        """Return s A for a scale s >= 0 of shape () or (*), without reading its values.
 
         ValueError for another shape, or for integers.
         """
@@ -343,7 +343,7 @@ def _all_are_signs(signs: Tensor) -> bool:
 
 
 def check_same_shape(first: Tensor, second: Tensor) -> None:
-    """Refuse operators that do not fit beside each other.
+    """Raise ValueError unless two operators have diagonals of one shape.
 
     Args:
         first: d of one of them, shape (*, D).
@@ -359,7 +359,7 @@ def check_same_shape(first: Tensor, second: Tensor) -> None:
 
 
 def as_columns(diag: Tensor, v: Tensor) -> Tensor:
-    """Return v as columns beside d.
+    """Return v as columns, one or more for each matrix.
 
     Args:
         diag: d, shape (*, D).
@@ -381,5 +381,5 @@ def as_columns(diag: Tensor, v: Tensor) -> Tensor:
 
 
 def in_shape_of(diag: Tensor, out: Tensor, v: Tensor) -> Tensor:
-    """Return columns `out`, (*, D, m), as one vector (*, D) if v was one beside `diag`, (*, D)."""
+    """Return columns `out`, (*, D, m), as one vector (*, D) if v is one, like `diag`, (*, D)."""
     return out.squeeze(-1) if v.ndim == diag.ndim else out

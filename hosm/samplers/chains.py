@@ -72,7 +72,8 @@ def sample_chain(
 
     Raises:
         ValueError: if x0 is not a finite matrix, a count is out of range, the generator is on
-            another device or missing beside a checkpoint, or that is damaged or of another run.
+            another device or missing for a checkpoint, or the checkpoint is damaged or of another
+            run.
         FloatingPointError: if a chain diverges and `diverged` is "raise".
     """
     checked("x0", x0, "n", "D")

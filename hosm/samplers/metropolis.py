@@ -12,9 +12,9 @@ log p each proposal is taken.
 The values of scores are not checked, which would wait for the device in each step: a chain that
 diverges goes on. Their shapes are.
 
-Where scores cost little, as those of a small network or of a law in the plane do, a transition is
-spent on starting its operations one by one. `compiled` takes many transitions in one call of a
-compiled function instead.
+Where scores cost little, as those of a small network or of a distribution in the plane, most of
+the time of a transition goes into starting its operations one by one. `compiled` makes many
+transitions in one call of a compiled function instead.
 """
 
 from __future__ import annotations

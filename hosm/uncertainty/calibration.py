@@ -10,9 +10,9 @@ Where m and C are the mean and the covariance of x given x_noisy, then over the 
   under N(m, C), with q the quantile of chi^2 with D degrees of freedom, holds x with frequency p
   (`coverage`), and so does each coordinate's interval (`interval_coverage`).
 
-A covariance of the right shape and the wrong size is mended by one number, fitted on held-out data
-(`fitted_scale`): the recalibration of Kuleshov, Fenner and Ermon ("Accurate Uncertainties for Deep
-Learning Using Calibrated Regression", ICML 2018) with a scale for the map, as in Laves et al.,
+A covariance of the right shape and the wrong size is corrected by one number, fitted on data held
+out (`fitted_scale`): the recalibration of Kuleshov, Fenner and Ermon ("Accurate Uncertainties for
+Deep Learning Using Calibrated Regression", ICML 2018) with a scale for the map, by Laves et al.,
 "Well-Calibrated Regression Uncertainty in Medical Imaging with Deep Learning", MIDL 2020.
 """
 
