@@ -697,9 +697,9 @@ def file(write):
 
 
 ESTIMATOR = {
-    "X a vector": (fit(POINTS[:, 0]), "(100,)", "legal is (n, D)"),
-    "X with NaN": (fit(POINTS * np.nan), "X holds NaN", "legal values are finite"),
-    "X of texts": (fit(POINTS.astype(str)), "X has dtype", "legal are real numbers"),
+    "X a vector": (fit(POINTS[:, 0]), "(100,)", "must have shape (n, D)"),
+    "X with NaN": (fit(POINTS * np.nan), "X must hold finite numbers", "got NaN"),
+    "X of texts": (fit(POINTS.astype(str)), "X must hold real numbers", "got <U"),
     "X complex": (fit(POINTS * 1j), "Complex data not supported"),
     "X of three points": (fit(POINTS[:3]), "3 sample(s)", "minimum of 4"),
     "X without columns": (fit(POINTS[:, :0]), "0 feature(s)"),
