@@ -94,6 +94,30 @@ def _add_fit(commands: Any) -> None:  # noqa: ANN401
     add("--points", type=int, default=50_000, help="largest number of patches (default: 50000)")
 
 
+def _add_ood(commands: Any, stride: str) -> None:  # noqa: ANN401
+    """Add the subcommand `ood`."""
+    about = "score how unlike the training points other points are"
+    more = "\nThe columns are explained in `hosm.estimator.out_of_distribution`."
+    more += "\nWithout --out they are printed."
+    made = _command(commands, "ood", about + more)
+    for name in ("model", "data"):
+        made.add_argument(name, metavar=name.upper())
+    made.add_argument("-o", "--out", help=OUT)
+    made.add_argument(
+        "--reference",
+        metavar="DATA",
+        help="points of the law that was learned, not used in the fit",
+    )
+    made.add_argument(
+        "--order",
+        type=int,
+        default=2,
+        choices=(1, 2),
+        help="largest order of the scores that are used (default: 2)",
+    )
+    made.add_argument("--stride", type=int, help=stride)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     first = argparse.ArgumentParser(
@@ -137,27 +161,7 @@ def parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=0, help="seed of all random numbers (default: 0)"
     )
 
-    about = "score how unlike the training points other points are"
-    more = "\nThe columns are explained in `hosm.estimator.out_of_distribution`."
-    more += "\nWithout --out they are printed."
-    made = _command(commands, "ood", about + more)
-    for name in ("model", "data"):
-        made.add_argument(name, metavar=name.upper())
-    made.add_argument("-o", "--out", help=OUT)
-    made.add_argument(
-        "--reference",
-        metavar="DATA",
-        help="points of the law that was learned, not used in the fit",
-    )
-    made.add_argument(
-        "--order",
-        type=int,
-        default=2,
-        choices=(1, 2),
-        help="largest order of the scores that are used (default: 2)",
-    )
-    made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
-
+    _add_ood(commands, stride.format("the patch's side"))
     _command(commands, "info", "print what a model is").add_argument("model", metavar="MODEL")
     return first
 

@@ -10,7 +10,7 @@ from hosm.moved import MOVED, RENAMED
 EXPORTED = {  # what the documented modules exported before they moved, internals apart
     "hosm.batches": "Batch Points Shard batches keyed_batch",
     "hosm.calibration": "Reliability coverage direction_z_scores fitted_scale interval_coverage",
-    "hosm.chains": "anneal progress_line sample_chain",
+    "hosm.chains": "anneal sample_chain",
     "hosm.checkpoints": "load_checkpoint packed save_checkpoint unpacked",
     "hosm.conventions": "NotFittedError",
     "hosm.eigen": "Structured leading_eigenvectors",
