@@ -35,7 +35,7 @@ def diversity(name: str) -> None:
         classifier = load_classifier(place / "classifiers" / name)[0].to(device)
         denoiser, card = load_model(place / "models" / name)
         model = denoiser.to(device).at(settings.sigma)
-        scores = chain_samplers.Scores.of(model)
+        scores = chain_samplers.DenoiserScores.of(model)
         found = study.accuracies(*test, classifier, scores, settings.seed)
         cost = chain_samplers.costs(
             scores, model, test[0][: chain_samplers.BLOCK], settings.repeats

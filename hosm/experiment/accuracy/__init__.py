@@ -1,1 +1,1 @@
-"""Table 1: how accurate second-order scores are, beside autodiff of the first order."""
+"""Table 1 (section 4.4): is a learned s2 more accurate than the derivative of a learned s1?"""

@@ -19,10 +19,10 @@ from hosm.experiment.presenting.style import (
     ORANGE,
     PAPER,
     Drawings,
-    grid,
     key,
     legend,
     log_axis,
+    panels,
     paper_key,
     styled,
 )
@@ -80,11 +80,8 @@ def targets_figure(learning: pd.DataFrame, accuracy: pd.DataFrame) -> Figure:
         accuracy: table 1, for its references.
     """
     parts = groups(_over_seeds(learning), "dataset", "regime", "sigma")
-    columns = min(2, len(parts))
-    lines = -(-len(parts) // columns)
-    figure, axes = grid(lines, columns, 0.9 + 2.7 * lines)
-    flat = [ax for line in axes for ax in line]
-    for ax, ((dataset, regime, sigma), curves) in zip(flat, parts, strict=False):
+    figure, axes = panels(len(parts), 2.7)
+    for ax, ((dataset, regime, sigma), curves) in zip(axes, parts, strict=True):
         rank = curves["rank"].max()
         found = _draw(ax, curves)
         same = (accuracy["dataset"] == dataset) & (accuracy["regime"] == regime)
@@ -94,8 +91,6 @@ def targets_figure(learning: pd.DataFrame, accuracy: pd.DataFrame) -> Figure:
         width = f"r = {rank:.0f}" if rank else "diagonal"
         ax.set_title(f"{dataset}, {regime}, σ = {sigma:g}, {width}\n{found}")
         ax.set(xlabel="seconds of training, s1 included", ylabel="squared error of the Hessian")
-    for ax in flat[len(parts) :]:
-        ax.set_visible(False)
     there = [LOOKS[target] for target in LOOKS if target in set(learning["target"])]
     keys = [key("", colour, name, linestyle=line) for name, colour, line in there]
     keys += [key("", GREY, "floor of the rank", linestyle=":")]
@@ -158,18 +153,12 @@ def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
     ordered = [row["method"] for row in sorted(estimates, key=method_order, reverse=True)]
     methods = list(dict.fromkeys(ordered))
     ranks = sorted({row["rank"] for row in estimates})
-    lines, columns = -(-len(parts) // 2), min(2, len(parts))
-    figure, axes = grid(lines, columns, 0.9 + 3.0 * lines)
-    flat = [ax for line in axes for ax in line]
-    for place, (ax, ((dataset, regime, sigma), group)) in enumerate(
-        zip(flat, parts, strict=False)
-    ):
+    figure, axes = panels(len(parts), 3.0)
+    for place, (ax, ((dataset, regime, sigma), group)) in enumerate(zip(axes, parts, strict=True)):
         _draw_errors(ax, records(group), methods, ranks)
-        ax.set_yticklabels([] if place % columns else methods)
+        ax.set_yticklabels([] if place % 2 else methods)
         ax.set_title(_accuracy_title(f"{dataset}, {regime}, σ = {sigma:g}", records(group)))
         ax.set_xlabel("squared Frobenius error, summed over entries")
-    for ax in flat[len(parts) :]:
-        ax.set_visible(False)
     names = [f"ours, r = {rank:.0f}" if rank else "ours, diagonal or s1 alone" for rank in ranks]
     keys = [key(*_look(rank, ranks)[::-1], name) for rank, name in zip(ranks, names, strict=True)]
     keys += [

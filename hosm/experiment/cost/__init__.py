@@ -1,1 +1,1 @@
-"""Table 2: what second-order scores cost, in use and in training, and how that grows."""
+"""Table 2 (section 4.4): how much faster is s2 than differentiating s1, and what does it cost?"""

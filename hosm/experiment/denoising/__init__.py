@@ -1,1 +1,1 @@
-"""Figure 2: points in the plane, denoised, beside their exact posteriors."""
+"""Figure 2 (section 5): does s2 give the covariance of a point, given its noisy version?"""

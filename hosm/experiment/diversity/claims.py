@@ -6,7 +6,7 @@ from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.summary import paired
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
-from hosm.experiment.presenting.longer_runs import LONGER
+from hosm.experiment.presenting.longer_runs import is_longer, short_name
 from hosm.experiment.shared.rows import Row, records
 
 __all__ = ["diversity_claims"]
@@ -90,8 +90,8 @@ def diversity_claims(studies: dict[str, Diversity]) -> Iterator[Claim]:
     """
     for name, found in studies.items():
         rows = {str(row["sampler"]): row for row in records(found.summary)}
-        long = ", at length" if name.endswith(LONGER) else ""
-        where = f"chains of images, {name.removesuffix(LONGER)}{long}"
+        long = ", at length" if is_longer(name) else ""
+        where = f"chains of images, {short_name(name)}{long}"
         yield from _equal_steps(where, rows["Ozaki"], rows["Langevin"])
         yield from _largest_steps(where, found, rows)
         ratio = rows["Ozaki"]["iteration_ratio"]

@@ -1,1 +1,1 @@
-"""Table 3 and figures 5 and 6: how fast samplers mix, at a stated bias."""
+"""Table 3, figures 5 and 6 (section 6): does Ozaki sampling, by s2, mix faster than Langevin?"""

@@ -17,7 +17,16 @@ from hosm.experiment.mixing.pictures import (
 )
 from hosm.experiment.mixing.results import Mixing, Sampling
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.style import GREY, Drawings, grid, key, legend, log_axis, styled
+from hosm.experiment.presenting.style import (
+    GREY,
+    Drawings,
+    grid,
+    key,
+    legend,
+    log_axis,
+    panels,
+    styled,
+)
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["approach_figure", "bias_figure", "curves_figure", "mixing_drawings", "tuning_figure"]
@@ -26,16 +35,11 @@ STYLES = {"exact": "-", "learned": "--"}
 BEYOND = "#f3e3d8"
 
 
-def _panels(frame: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
+def _of_targets(frame: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
     """Return a figure with a panel for each target."""
     parts = groups(frame, "target")
-    columns = min(2, len(parts))
-    lines = -(-len(parts) // columns)
-    figure, axes = grid(lines, columns, 0.9 + 2.7 * lines)
-    flat = [ax for line in axes for ax in line]
-    for ax in flat[len(parts) :]:
-        ax.set_visible(False)
-    pairs = zip(flat, parts, strict=False)
+    figure, axes = panels(len(parts), 2.7)
+    pairs = zip(axes, parts, strict=True)
     return figure, [(ax, str(target), group) for ax, (target, group) in pairs]
 
 
@@ -84,8 +88,8 @@ def tuning_figure(tuning: pd.DataFrame, bias_bound: float) -> Figure:
         bias_bound: largest Kolmogorov distance that tuning accepts.
     """
     shown = tuning[tuning["method"].isin(list(MARKERS))]
-    figure, panels = _panels(shown)
-    for ax, target, group in panels:
+    figure, drawn = _of_targets(shown)
+    for ax, target, group in drawn:
         _draw_tuning(ax, group)
         ax.axvspan(bias_bound, 1, color=BEYOND, zorder=0)
         log_axis(ax, "x")
@@ -124,8 +128,8 @@ def curves_figure(found: Sampling, bias_bound: float) -> Figure:
         bias_bound: largest Kolmogorov distance that tuning accepts.
     """
     timed = _timed_curves(found)
-    figure, panels = _panels(timed)
-    for ax, target, group in panels:
+    figure, drawn = _of_targets(timed)
+    for ax, target, group in drawn:
         ends = {}
         for (method, scores), rows in groups(group, "method", "scores"):
             colour, _ = look(method)
@@ -199,8 +203,8 @@ def bias_figure(bias: pd.DataFrame) -> Figure:
     Args:
         bias: a row for each target, method and step size.
     """
-    figure, panels = _panels(bias)
-    for ax, target, group in panels:
+    figure, drawn = _of_targets(bias)
+    for ax, target, group in drawn:
         for method, rows in groups(group, "method"):
             colour, marker = look(method)
             size, error = rows["relative"], 2 * rows["standard_error"]

@@ -31,6 +31,7 @@ __all__ = [
     "key",
     "legend",
     "log_axis",
+    "panels",
     "paper_key",
     "save_figure",
     "styled",
@@ -102,6 +103,21 @@ def grid(rows: int, columns: int, height: float, *, bare: bool = False) -> tuple
         for ax in line:
             _strip(ax)
     return figure, axes
+
+
+def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of two axes a line, or of one alone, and its axes in order.
+
+    Args:
+        count: of axes.
+        height: of a line, in inches.
+    """
+    lines, columns = -(-count // 2), min(2, count)
+    figure, axes = grid(lines, columns, 0.9 + height * lines)
+    flat = [ax for line in axes for ax in line]
+    for ax in flat[count:]:
+        ax.set_visible(False)
+    return figure, flat[:count]
 
 
 def log_axis(ax: Axes, name: Literal["x", "y"]) -> None:

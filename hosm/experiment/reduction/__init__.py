@@ -1,1 +1,1 @@
-"""Figure 1: what variance reduction does to training as sigma goes to 0."""
+"""Figure 1 (section 4.3): does learning s2 need variance reduction as sigma goes to 0?"""

@@ -16,7 +16,7 @@ from PIL import Image
 
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.longer_runs import LONGER
+from hosm.experiment.presenting.longer_runs import is_longer, short_name
 from hosm.experiment.report.claims import claims, replicated_claims
 from hosm.experiment.report.replication import Replicated, replication
 from hosm.experiment.report.results import Results
@@ -111,8 +111,8 @@ def _denoiser(name: str, found: Denoiser) -> dict[str, Any]:
     settings, made = found.card["settings"], found.card["made"]
     most = found.numbers.sort_values("draws").iloc[-1]
     return {
-        "title": name.removesuffix(LONGER),
-        "whole": name.endswith(LONGER),
+        "title": short_name(name),
+        "whole": is_longer(name),
         "draws": int(most["draws"]),
         "mapped": int(most["mapped"]),
         "images": int(most["images"]),
@@ -130,7 +130,7 @@ def _diversity(name: str, found: Diversity) -> dict[str, Any]:
     }
     settings, starts = card["settings"], found.curves["start"].nunique()
     numbers = {"starts": starts, "images": int(card["accuracies"]["clean_images"])}
-    origin = {"whole": name.endswith(LONGER), "title": name.removesuffix(LONGER)}
+    origin = {"whole": is_longer(name), "title": short_name(name)}
     origin |= {"made": card["made"], "baseline": f"{_baseline(found.curves):.1%}"}
     return {**settings, **percent, **numbers, **origin}
 

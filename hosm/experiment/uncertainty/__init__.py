@@ -1,1 +1,1 @@
-"""Figures 3 and 4: variance maps of a denoiser, their calibration, and directions."""
+"""Figures 3 and 4 (section 5): does s2 tell where a denoised image is uncertain?"""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.claims import Claim
-from hosm.experiment.presenting.longer_runs import LONGER
+from hosm.experiment.presenting.longer_runs import is_longer, short_name
 from hosm.experiment.shared.rows import Row, records
 from hosm.experiment.uncertainty.results import Denoiser
 
@@ -157,8 +157,8 @@ def _positive(where: str, rows: list[Row], unconstrained: list[Row]) -> Claim:
 
 def _denoiser(name: str, found: Denoiser) -> Iterator[Claim]:
     kinds = {kind: records(part) for kind, part in found.numbers.groupby("model", sort=False)}
-    long = ", trained at length" if name.endswith(LONGER) else ""
-    where, rows = f"denoiser, {name.removesuffix(LONGER)}{long}", kinds["range"]
+    long = ", trained at length" if is_longer(name) else ""
+    where, rows = f"denoiser, {short_name(name)}{long}", kinds["range"]
     alone = kinds.get("one scale", [])
     yield from _maps(where, rows)
     yield _calibration(where, found.reliability[found.reliability["model"] == "range"])

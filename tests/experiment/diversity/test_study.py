@@ -17,7 +17,7 @@ from hosm.experiment.diversity.study import samplers as chain_samplers
 from hosm.experiment.diversity.study import step_search
 from hosm.experiment.diversity.study import summary as diversity_summary
 from hosm.experiment.diversity.study.methods import METHODS
-from hosm.experiment.diversity.study.samplers import Sampler, Scores
+from hosm.experiment.diversity.study.samplers import DenoiserScores, Sampler
 from hosm.experiment.settings import DiversityParams, SettingsError, load_params
 from hosm.experiment.train.models import build_model, save_model
 from pipeline import classifier as classifier_stage
@@ -44,7 +44,7 @@ PARAMS = DiversityParams(
 
 def scores_of(law):
     """Exact scores of a law of noisy points."""
-    return Scores(law.score, lambda x: (law.score(x), law.hessian_diag(x)), SIGMA)
+    return DenoiserScores(law.score, lambda x: (law.score(x), law.hessian_diag(x)), SIGMA)
 
 
 def patterns(scale=0.35):

@@ -196,7 +196,7 @@ def test_times_are_of_real_chains():
 
 
 def test_learned_scores_are_not_adjusted_and_have_no_dense_form():
-    scores = methods.Scores("learned", torch.neg, lambda x: (-x, -torch.ones_like(x)))
+    scores = methods.TargetScores("learned", torch.neg, lambda x: (-x, -torch.ones_like(x)))
     assert scores.methods() == [name for name in methods.METHODS if name != "ozaki full"]
 
 
@@ -241,7 +241,7 @@ def test_pictures_of_a_network_hold_no_graph():
     """Or thousands of iterations would keep every one of their tensors."""
     weight = torch.ones((), requires_grad=True)
     curvature = lambda x: (-weight * x, -weight * torch.ones_like(x))  # noqa: E731
-    scores = methods.Scores("learned", lambda x: -weight * x, curvature)
+    scores = methods.TargetScores("learned", lambda x: -weight * x, curvature)
     _, points = convergence.approach("ring6", scores, PARAMS)
     assert not any(x.requires_grad for x in points.values())
 

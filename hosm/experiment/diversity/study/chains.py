@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from hosm.experiment.diversity.study.classifier import Classifier, accuracy
-from hosm.experiment.diversity.study.samplers import BLOCK, Sampler, Scores
+from hosm.experiment.diversity.study.samplers import BLOCK, DenoiserScores, Sampler
 from hosm.experiment.settings import DiversityParams
 from hosm.experiment.shared.files import Array
 from hosm.experiment.shared.rows import Row
@@ -101,7 +101,7 @@ def starts_of(images: Tensor, labels: Tensor, model: Classifier) -> tuple[Tensor
 
 @torch.inference_mode()
 def accuracies(
-    images: Tensor, labels: Tensor, model: Classifier, scores: Scores, seed: int
+    images: Tensor, labels: Tensor, model: Classifier, scores: DenoiserScores, seed: int
 ) -> dict[str, float]:
     """Return the classifier's accuracy on test images, and on the same noised and denoised.
 
@@ -122,7 +122,12 @@ def accuracies(
 
 @torch.inference_mode()
 def run_chains(
-    kernel: Kernel, x0: Tensor, wanted: list[int], model: Classifier, scores: Scores, seed: int
+    kernel: Kernel,
+    x0: Tensor,
+    wanted: list[int],
+    model: Classifier,
+    scores: DenoiserScores,
+    seed: int,
 ) -> Chains:
     """Run chains block after block, and record them at some iterations.
 
@@ -180,7 +185,7 @@ def curves(
     chosen: dict[str, Sampler],
     starts: tuple[Tensor, Tensor],
     model: Classifier,
-    scores: Scores,
+    scores: DenoiserScores,
     cost: pd.DataFrame,
     params: DiversityParams,
 ) -> tuple[pd.DataFrame, dict[str, Array]]:
@@ -224,7 +229,7 @@ def curves(
 
 
 @torch.inference_mode()
-def from_noise(scores: Scores, like: Tensor, params: DiversityParams) -> dict[str, Array]:
+def from_noise(scores: DenoiserScores, like: Tensor, params: DiversityParams) -> dict[str, Array]:
     """Return denoised images of chains that start at N(0, I), for figure 7.
 
     Args:

@@ -20,14 +20,14 @@ from hosm.experiment.shared.stopwatch import summary, timed_in_turn
 from hosm.samplers import langevin_ozaki as samplers
 from hosm.scores import FixedScale
 
-__all__ = ["BLOCK", "Sampler", "Scores", "costs"]
+__all__ = ["BLOCK", "Sampler", "DenoiserScores", "costs"]
 
 BLOCK = 50  # chains that step together: more fit no cache
 GUARD = "floor"
 
 
 @dataclass(frozen=True)
-class Scores:
+class DenoiserScores:
     """What the samplers ask of a model: s1, and s1 with the diagonal of s2, at one noise scale.
 
     Attributes:
@@ -41,7 +41,7 @@ class Scores:
     sigma: float
 
     @classmethod
-    def of(cls, model: FixedScale) -> "Scores":
+    def of(cls, model: FixedScale) -> "DenoiserScores":
         """Return those of a trained model, without the outputs that no sampler asks for."""
         return cls(model.first_order().score, model.diagonal_only(), model.sigma)
 
@@ -76,7 +76,7 @@ class Sampler:
         """Time of the diffusion that an iteration takes."""
         return self.step if self.clock == "paper" else self.step / 2
 
-    def kernel(self, scores: Scores) -> samplers.Kernel:
+    def kernel(self, scores: DenoiserScores) -> samplers.Kernel:
         """Return the transition of chains."""
         if self.method == "langevin":
             return samplers.langevin(scores.first, self.step)
@@ -85,7 +85,9 @@ class Sampler:
 
 
 @torch.inference_mode()
-def costs(scores: Scores, whole: Callable[[Tensor], Any], x: Tensor, repeats: int) -> pd.DataFrame:
+def costs(
+    scores: DenoiserScores, whole: Callable[[Tensor], Any], x: Tensor, repeats: int
+) -> pd.DataFrame:
     """Return the seconds of one iteration of every method, timed in turn in this process.
 
     Args:

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from hosm.experiment.diversity.study.methods import METHODS
-from hosm.experiment.diversity.study.samplers import BLOCK, Sampler, Scores
+from hosm.experiment.diversity.study.samplers import BLOCK, DenoiserScores, Sampler
 from hosm.experiment.settings import DiversityParams
 from hosm.experiment.shared.rows import Row, records
 from hosm.noise import standard_normal
@@ -40,7 +40,7 @@ LEAST = 2  # iterations from one to the next
 FEWEST = 20  # chains
 
 
-def _parts(scores: Scores, x: Tensor) -> Tensor:
+def _parts(scores: DenoiserScores, x: Tensor) -> Tensor:
     """Return |x - m|^2, m . (x - m), tr C and |m|^2 of each point x, (n, D): shape (n, 4)."""
     s1, s2 = scores.both(x)
     diagonal = s2 if isinstance(s2, Tensor) else s2.diagonal()
@@ -80,7 +80,11 @@ def ratios(parts: Tensor, total: float) -> dict[str, float]:
 
 @torch.inference_mode()
 def judged(
-    scores: Scores, sampler: Sampler, noisy: Tensor, length: int, generator: torch.Generator
+    scores: DenoiserScores,
+    sampler: Sampler,
+    noisy: Tensor,
+    length: int,
+    generator: torch.Generator,
 ) -> Tensor:
     """Return the parts that `ratios` takes, of chains in the second half of their time.
 
@@ -111,7 +115,7 @@ def judged(
     return torch.cat(found)
 
 
-def _of_draws(scores: Scores, clean: Tensor, generator: torch.Generator) -> Tensor:
+def _of_draws(scores: DenoiserScores, clean: Tensor, generator: torch.Generator) -> Tensor:
     """Return the parts of noisy images themselves; what was added is their control."""
     parts = []
     for x in clean.split(BLOCK):
@@ -128,7 +132,7 @@ def _bias(row: Row, draws: Row) -> float:
 
 
 @torch.inference_mode()
-def search(scores: Scores, clean: Tensor, params: DiversityParams) -> pd.DataFrame:
+def search(scores: DenoiserScores, clean: Tensor, params: DiversityParams) -> pd.DataFrame:
     """Return the bias of every method by the time of an iteration.
 
     Args:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import bias
-from hosm.experiment.mixing.study.samplers import Scores, exact_scores, starts
+from hosm.experiment.mixing.study.samplers import TargetScores, exact_scores, starts
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
 from hosm.samplers import langevin_ozaki as samplers
@@ -48,14 +48,14 @@ RELATIVE = (0.1, 0.2, 0.4, 0.8)  # step sizes of the bias, over the curvature ra
 LENGTH = 12.0  # of its chains, in units of v
 
 
-def _kernel(scores: Scores, method: str, size: float, floor: float) -> samplers.Kernel:
+def _kernel(scores: TargetScores, method: str, size: float, floor: float) -> samplers.Kernel:
     name, _, slower = method.partition(", ")
     return scores.kernel(name, size / 2 if slower else size, floor)
 
 
 @torch.no_grad()
 def approach(
-    target: str, scores: Scores, params: MixingParams
+    target: str, scores: TargetScores, params: MixingParams
 ) -> tuple[list[Row], dict[str, Tensor]]:
     """Return the distance of many chains from the law against iterations, and points of theirs.
 
@@ -91,7 +91,7 @@ def approach(
     return rows, points
 
 
-def single_chains(target: str, scores: Scores, params: MixingParams) -> dict[str, Tensor]:
+def single_chains(target: str, scores: TargetScores, params: MixingParams) -> dict[str, Tensor]:
     """Return one long chain of each method at the paper's steps, as 'target|method|eps|single'.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from hosm.experiment.data.datasets import law
-from hosm.experiment.mixing.study.samplers import METHODS, Scores
+from hosm.experiment.mixing.study.samplers import METHODS, TargetScores
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.shared.stopwatch import timed_in_turn
@@ -31,7 +31,7 @@ def _form(method: str) -> str:
     return "ozaki floor" if alike else method
 
 
-def timed(rows: list[Row], scores: Scores, params: MixingParams) -> None:
+def timed(rows: list[Row], scores: TargetScores, params: MixingParams) -> None:
     """Add seconds per iteration, and with them effective samples per second, to final rows.
 
     All kernels take turns in this process: the median of `repeats` rounds, after a warm-up.

@@ -13,7 +13,7 @@ from hosm.scores import ScoreModel
 __all__ = [
     "ADJUSTED",
     "METHODS",
-    "Scores",
+    "TargetScores",
     "exact_scores",
     "learned_scores",
     "starts",
@@ -35,7 +35,7 @@ ADJUSTED = {
 
 
 @dataclass(frozen=True)
-class Scores:
+class TargetScores:
     """What a sampler is given: s1, s1 with the diagonal of s2, a dense s2 and log p if known."""
 
     name: str
@@ -65,16 +65,16 @@ class Scores:
         return samplers.ozaki(model, step_size, floor=floor, log_prob=log_prob, **how)  # type: ignore[arg-type]
 
 
-def exact_scores(target: str) -> Scores:
+def exact_scores(target: str) -> TargetScores:
     """Return the exact scores of a law."""
     exact = law(target).tolerant()  # a diverging chain is a result, not an error
     dense = lambda x: (exact.score(x), exact.hessian(x))  # noqa: E731
-    return Scores("exact", exact.score, exact.score_and_diagonal, dense, exact.log_prob)
+    return TargetScores("exact", exact.score, exact.score_and_diagonal, dense, exact.log_prob)
 
 
-def learned_scores(model: ScoreModel) -> Scores:
+def learned_scores(model: ScoreModel) -> TargetScores:
     """Return the scores of a trained model with a diagonal s2."""
-    return Scores("learned", model.score, model.score_and_diagonal)
+    return TargetScores("learned", model.score, model.score_and_diagonal)
 
 
 def starts(chains: int, dimension: int, generator: torch.Generator) -> Tensor:

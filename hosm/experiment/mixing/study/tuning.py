@@ -29,7 +29,7 @@ from hosm import metrics
 from hosm.distributions import Law
 from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import bias, quality, within
-from hosm.experiment.mixing.study.samplers import Scores, starts
+from hosm.experiment.mixing.study.samplers import TargetScores, starts
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
 from hosm.samplers import langevin_ozaki as samplers
@@ -61,7 +61,12 @@ class Study:
 
 
 def _tried(
-    scores: Scores, method: str, sizes: Tensor, exact: Law, reference: Tensor, params: MixingParams
+    scores: TargetScores,
+    method: str,
+    sizes: Tensor,
+    exact: Law,
+    reference: Tensor,
+    params: MixingParams,
 ) -> list[Row]:
     """Return a row for each step size, all of whose chains run in one batch."""
     generator = torch.Generator().manual_seed(params.seed)
@@ -78,7 +83,7 @@ def _tried(
 
 
 def kernel_of(
-    scores: Scores, method: str, params: MixingParams
+    scores: TargetScores, method: str, params: MixingParams
 ) -> Callable[[float | Tensor], samplers.Kernel]:
     """Return what makes a sampler's kernel of a step size."""
     return lambda step_size: scores.kernel(method, step_size, params.floor)
@@ -126,7 +131,7 @@ def _best(tried: list[Row]) -> tuple[Row, bool]:
 
 
 def _search(
-    scores: Scores, method: str, exact: Law, reference: Tensor, params: MixingParams
+    scores: TargetScores, method: str, exact: Law, reference: Tensor, params: MixingParams
 ) -> tuple[list[Row], float, bool]:
     """Return what was tried, the best step size, and whether it is within the bounds."""
     low, high = params.step_sizes
@@ -154,7 +159,7 @@ def _iterations_to(curve: list[Row], bound: float) -> float:
     return float(curve[first]["iterations"]) if first < len(curve) else math.nan
 
 
-def study(target: str, scores: Scores, params: MixingParams) -> Study:
+def study(target: str, scores: TargetScores, params: MixingParams) -> Study:
     """Tune and run every sampler on one target.
 
     Args:
