@@ -98,7 +98,7 @@ ui: install ## MLflow's pages on http://127.0.0.1:5000
 docs: install ## the site: README, claims, examples, reference -> build/site/index.html
 	sphinx-build -q -W --keep-going -b html docs build/site
 
-doctor: install ## is this machine ready? what to mend
+doctor: install ## is this machine ready? what to fix
 	python -m hosm.experiment.doctor
 
 audit: install ## known vulnerabilities of the pinned packages; skipped without a network

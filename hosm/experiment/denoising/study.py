@@ -95,7 +95,7 @@ def study(name: str, params: DenoisingParams) -> tuple[Row, dict[str, Tensor]]:
         ValueError: the points are not of the plane.
     """
     if name not in PLANAR:
-        raise ValueError(f"denoising.datasets names {name!r}; legal: {', '.join(PLANAR)}")
+        raise ValueError(f"denoising.datasets must be among {', '.join(PLANAR)}, got {name!r}")
     test_points, sigma = params.test_points, params.sigma
     data = prepare(
         name,

@@ -71,7 +71,7 @@ def replace_between_markers(text: str, begin: str, end: str, block: str) -> str:
     """
     for marker in (begin, end):
         if text.count(marker) != 1:
-            raise ValueError(f"marker {marker!r} occurs {text.count(marker)} times; legal is once")
+            raise ValueError(f"marker {marker!r} must occur once, got {text.count(marker)} times")
     before, rest = text.split(begin)
     if end not in rest:
         raise ValueError(f"marker {end!r} stands before {begin!r}")

@@ -13,7 +13,7 @@ import torch
 
 from hosm.experiment.cluster import connection
 from hosm.experiment.cluster import train as cluster
-from hosm.experiment.cluster.parallel import spread
+from hosm.experiment.cluster.parallel import map_on_cluster
 from hosm.experiment.cost.study import workers as scaling
 from hosm.experiment.data import datasets
 from hosm.experiment.run.process import StageError
@@ -108,7 +108,7 @@ def test_calls_are_spread_over_cpus_in_order_and_on_one_thread(local_cluster):
     def call(number, scale):
         return number * scale, torch.get_num_threads()
 
-    found = spread(call, [(number, 2.0) for number in range(5)])
+    found = map_on_cluster(call, [(number, 2.0) for number in range(5)])
     assert found == [(2.0 * number, 1) for number in range(5)]
 
 
@@ -119,7 +119,7 @@ def test_a_call_that_fails_is_named(local_cluster):
         return number / 2
 
     with pytest.raises(StageError, match=r"a call of halve failed: ValueError\('3 is odd'\)"):
-        spread(halve, [(2,), (3,), (4,)])
+        map_on_cluster(halve, [(2,), (3,), (4,)])
 
 
 def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):

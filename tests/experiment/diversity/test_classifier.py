@@ -113,7 +113,7 @@ def test_what_is_saved_is_what_is_loaded(digits, trained, tmp_path):
         (lambda folder: (folder / "card.json").write_text("{"), "no complete model"),
         (lambda folder: (folder / "card.json").write_text("[]"), "must hold an object"),
         (lambda folder: rewrite(folder, width=9), "do not fit its card"),
-        (lambda folder: rewrite(folder, shape=[8]), "legal are .channels, height, width."),
+        (lambda folder: rewrite(folder, shape=[8]), "shape .channels, height, width."),
         (lambda folder: rewrite(folder, classes=None), "do not fit its card"),
     ],
 )
@@ -132,11 +132,11 @@ def rewrite(folder, **changes):
 
 @pytest.mark.parametrize("shape", [[64], [1, 3, 8], [8, 8]])
 def test_samples_that_are_no_images_are_refused(shape):
-    with pytest.raises(ValueError, match="legal are .channels, height, width."):
+    with pytest.raises(ValueError, match="shape .channels, height, width."):
         Classifier(shape, 10, 4)
 
 
 def test_images_without_classes_are_refused(digits):
     bare = DataSet("own", digits.train, digits.validation, digits.test, None, digits.card)
-    with pytest.raises(ValueError, match="own has no classes"):
+    with pytest.raises(ValueError, match="own must have classes"):
         fit(bare, PARAMS)

@@ -40,14 +40,16 @@ def test_densities_are_those_of_our_laws(exact, generator):
 
 
 def test_other_laws_are_refused():
-    with pytest.raises(ValueError, match="law is a Gaussian; legal are GaussianMixture and Ring"):
+    with pytest.raises(
+        ValueError, match="law must be a GaussianMixture or a Ring, got a Gaussian"
+    ):
         peers.log_density(Gaussian(torch.zeros(2), torch.eye(2)))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "HMC"}, "method is 'HMC'; legal are NUTS, MALA"),
+        ({"method": "HMC"}, "method must be one of NUTS, MALA, got 'HMC'"),
         ({"chains": 0}, "chains must be .*got 0"),
         ({"burn_in": 0}, "burn_in must be .*got 0"),
         ({"steps": 39}, "steps must be .*got 39"),

@@ -45,9 +45,9 @@ def test_a_block_replaces_what_stands_between_markers():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nothing, END", "'BEGIN' occurs 0 times"),
-        ("BEGIN, nothing", "'END' occurs 0 times"),
-        ("BEGIN END BEGIN", "'BEGIN' occurs 2 times"),
+        ("nothing, END", "'BEGIN' must occur once, got 0"),
+        ("BEGIN, nothing", "'END' must occur once, got 0"),
+        ("BEGIN END BEGIN", "'BEGIN' must occur once, got 2"),
         ("END BEGIN", "'END' stands before 'BEGIN'"),
     ],
 )

@@ -96,7 +96,7 @@ def s2_error(model: ScoreModel, dataset: str, test: np.ndarray, diagonal: bool) 
     def direct(part: Tensor) -> Tensor:
         second = model.second_order(part)
         if second is None:
-            raise ValueError("the model is of first order; legal is one with a second-order score")
+            raise ValueError("the model must have a second-order score, got one of first order")
         return second.diagonal() if diagonal else second.to_dense()
 
     return _mean_error(direct, truth, torch.tensor(test))

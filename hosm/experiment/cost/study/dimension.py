@@ -35,7 +35,7 @@ BACKBONE = Backbone(kind="unet", shared=True)
 
 
 def _uses(shape: tuple[int, ...], rank: int, size: int, device: torch.device) -> dict[str, Work]:
-    """Return what is asked of a learned model at one noisy batch, by name."""
+    """Return the uses of a learned model that are timed at one noisy batch, by name."""
     model = build_model(model_params(BACKBONE, rank, "jacobian"), shape, 1.0).to(device).eval()
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(size, int(torch.Size(shape).numel()), generator=draw).to(device)

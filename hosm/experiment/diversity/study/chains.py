@@ -95,7 +95,7 @@ def starts_of(images: Tensor, labels: Tensor, model: Classifier) -> tuple[Tensor
     places = [torch.nonzero(right & (labels == c)).flatten()[:1] for c in labels.unique()]
     first = torch.cat(places)
     if not len(first):
-        raise ValueError("the classifier gets no test image right; legal: one that does")
+        raise ValueError("the classifier must get at least one test image right, got none")
     return images[first], labels[first]
 
 

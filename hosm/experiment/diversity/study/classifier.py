@@ -50,8 +50,8 @@ class Classifier(nn.Module):
         super().__init__()
         if len(shape) != 3 or min(shape[1:]) < 4:
             raise ValueError(
-                f"samples have shape {tuple(shape)}; legal are (channels, height, width), "
-                "both sides 4 or more"
+                "samples must have shape (channels, height, width), both sides 4 or more, "
+                f"got {tuple(shape)}"
             )
         self.shape, self.classes, self.width = tuple(shape), classes, width
         sizes = [shape[0], width, width, 2 * width, 2 * width, 4 * width]
@@ -84,7 +84,7 @@ def labels_of(data: DataSet, split: str) -> Tensor:
         ValueError: the data have no classes.
     """
     if data.labels is None:
-        raise ValueError(f"{data.name} has no classes; legal are images that have")
+        raise ValueError(f"{data.name} must have classes to train a classifier, got none")
     return torch.as_tensor(data.labels[split])
 
 

@@ -37,7 +37,7 @@ def bias(draws: Tensor, exact: Law, reference: Tensor) -> dict[str, float]:
     """
     for name, points in (("draws", draws), ("reference", reference)):
         if points.shape[-1] != exact.dimension:
-            raise ValueError(f"{name} have D = {points.shape[-1]}; legal are {exact.dimension}")
+            raise ValueError(f"{name} must have D = {exact.dimension}, got D = {points.shape[-1]}")
     seen, known = (
         torch.cat([x, (x - exact.mean).norm(dim=1, keepdim=True)], 1)
         for x in (_some(draws.flatten(0, -2)), reference)
@@ -79,7 +79,7 @@ def quality(
     """
     chains = len(draws) if chains is None else chains
     if len(draws) % chains:
-        raise ValueError(f"there are {len(draws)} chains; legal is a multiple of {chains}")
+        raise ValueError(f"the number of chains must be a multiple of {chains}, got {len(draws)}")
     nice, bulk = torch.tensor(
         [
             (

@@ -109,7 +109,7 @@ def log_density(exact: Law) -> Partial:
     if isinstance(wide, Ring):
         top = torch.stack([wide.radius, torch.zeros_like(wide.radius)])  # of energy 0
         return _bound(_ring, wide.radius, wide.width, wide.log_prob(top[None])[0])
-    raise ValueError(f"law is a {type(exact).__name__}; legal are GaussianMixture and Ring")
+    raise ValueError(f"law must be a GaussianMixture or a Ring, got a {type(exact).__name__}")
 
 
 def _bound(function: Callable[..., Array], *parameters: Tensor) -> Partial:
@@ -224,10 +224,10 @@ def draw(exact: Law, method: str, chains: int, burn_in: int, steps: int, seed: i
         seed: fixes the starts, which are those of our own chains at this seed, and the draws.
 
     Raises:
-        ValueError: if one of them is not legal.
+        ValueError: if one of them is out of its range.
     """
     if method not in METHODS:
-        raise ValueError(f"method is {method!r}; legal are {', '.join(METHODS)}")
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     check_count("chains", chains)
     check_count("burn_in", burn_in)
     check_count("steps", steps, 4 * PARTS)
