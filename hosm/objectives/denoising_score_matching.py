@@ -34,8 +34,12 @@ the points gives a loss of NaN (`hosm.training` refuses such points, and such a 
 
 Variance reduction, `control` or `antithetic`, removes the noise that remains as sigma -> 0
 (ibid., section 4.2): both subtract the term's value at the clean point, whose mean over z is zero,
-and `antithetic` averages over x + sigma z and x - sigma z. The paper prints 1/sigma before
-I - z z^T in its variance-reduced objective; 1/sigma^2 is right, as expanding the square shows.
+and `antithetic` averages over x + sigma z and x - sigma z. So D2SM with variance reduction, the
+paper's objective, is, with psi+, psi- and psi0 at x + sigma z, x - sigma z and x,
+
+    1/2 E [ ||psi+||_F^2 + ||psi-||_F^2 + 2 <psi+ + psi- - 2 psi0, I - z z^T> / sigma^2 ].
+
+The paper prints 1/sigma before I - z z^T; 1/sigma^2 is right, as expanding the square shows.
 """
 
 from collections.abc import Callable

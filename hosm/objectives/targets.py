@@ -1,4 +1,4 @@
-r"""The objectives' integrands: what each sample contributes, expanded so that nothing blows up.
+r"""D2SM and the other second-order targets: what each sample contributes, without large constants.
 
 A square such as || psi + (I - z z^T) / sigma^2 ||^2 holds a constant of order sigma^-4 that no
 parameter changes; here it is multiplied out and the constant left out. What remains splits into

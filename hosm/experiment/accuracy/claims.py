@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.accuracy.table1 import BASELINE, is_exact, is_reference
+from hosm.experiment.accuracy.rows_of_table1 import BASELINE, is_exact, is_reference
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.claims import Claim, error_of_difference
+from hosm.experiment.presenting.judge import Claim, error_of_difference
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["accuracy_claims", "first_order_claims"]

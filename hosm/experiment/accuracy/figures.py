@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment.accuracy.results import Accuracy
-from hosm.experiment.accuracy.table1 import is_exact, is_reference, method_order
+from hosm.experiment.accuracy.rows_of_table1 import is_exact, is_reference, method_order
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.style import (
     BLUE,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hosm.experiment.accuracy.table1 import BASELINE
+from hosm.experiment.accuracy.rows_of_table1 import BASELINE
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.shared.rows import Row, groups, records

@@ -8,7 +8,7 @@ import math
 import pandas as pd
 
 from hosm.experiment.accuracy.results import Accuracy
-from hosm.experiment.accuracy.table1 import is_exact, is_reference, lowest, method_order
+from hosm.experiment.accuracy.rows_of_table1 import is_exact, is_reference, lowest, method_order
 from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, groups, records
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["cost_claims", "speed_claims"]

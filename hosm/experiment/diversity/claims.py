@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.summary import paired
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.presenting.longer_runs import is_longer, short_name
 from hosm.experiment.shared.rows import Row, records
 

@@ -10,7 +10,7 @@ from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.mixing.tables import why
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["sampling_claims"]

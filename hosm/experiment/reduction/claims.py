@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.shared.rows import records
 
 __all__ = ["reduction_claims"]

@@ -11,7 +11,7 @@ from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.diversity.claims import diversity_claims
 from hosm.experiment.mixing.claims import sampling_claims
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.reduction.claims import reduction_claims
 from hosm.experiment.report.results import Results
 from hosm.experiment.uncertainty.claims import uncertainty_claims

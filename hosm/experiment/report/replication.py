@@ -9,7 +9,7 @@ should know, such as a bias that the paper does not limit, stand beside it with 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.report.texts import PaperClaim, paper
 
 __all__ = ["Replicated", "replication"]

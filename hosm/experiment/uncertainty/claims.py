@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.presenting.longer_runs import is_longer, short_name
 from hosm.experiment.shared.rows import Row, records
 from hosm.experiment.uncertainty.results import Denoiser

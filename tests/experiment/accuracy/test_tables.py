@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from hosm.experiment.accuracy import tables as accuracy_tables
-from hosm.experiment.accuracy.table1 import lowest
+from hosm.experiment.accuracy.rows_of_table1 import lowest
 from hosm.experiment.presenting import formats
 from hosm.experiment.report.results import load_results
 from hosm.experiment.shared.rows import records

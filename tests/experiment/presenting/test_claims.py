@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from hosm.experiment.presenting.claims import Claim, error_of_difference, judge
+from hosm.experiment.presenting.judge import Claim, error_of_difference, judge
 
 
 @pytest.mark.parametrize(

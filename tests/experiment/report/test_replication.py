@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hosm.experiment.presenting.claims import Claim
+from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.report.claims import replicated_claims
 from hosm.experiment.report.replication import replication
 from hosm.experiment.report.results import load_results

@@ -426,7 +426,8 @@ tracker = open_tracker(None, "study", root)
 with tracker.run(f"run {number}", {"number": number}) as run:
     for step in range(20):
         run.log_metrics({"loss": step}, step)
-assert run.run_id and not __import__("hosm.experiment.run.tracking").experiment.run.tracking._failed
+from hosm.experiment.run import tracking
+assert run.run_id and not tracking._failed
 print(tracker.experiment_id)
 """
     workers = [python(script, tmp_path, number) for number in range(4)]
