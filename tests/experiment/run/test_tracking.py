@@ -269,7 +269,7 @@ from mlflow.telemetry import get_telemetry_client
 assert get_telemetry_client() is not None
 assert not set(tracking.DEFAULTS) & set(os.environ)
 os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
-tracking._settle()
+tracking._set_defaults()
 assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
 assert os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] == "1"
 assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
