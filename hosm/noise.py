@@ -2,8 +2,7 @@
 
 A noisy point is x_noisy = x + sigma z with z ~ N(0, I), so that x_noisy has the density q_sigma
 (Meng, Song, Li and Ermon, "Estimating High Order Gradients of the Data Distribution by
-Denoising", NeurIPS 2021, section 2). Variance reduction (ibid., section 4.2) evaluates the
-model at the antithetic pair x + sigma z, x - sigma z.
+Denoising", NeurIPS 2021, section 2).
 
 The noise scale sigma is a number for all points, or a tensor of shape (n,) with one scale for
 each of n points. This module alone tells the two apart (`is_per_point`): other modules check a
@@ -31,7 +30,6 @@ from hosm.checks import check_count, check_generator, check_one_shape, check_pos
 
 __all__ = [
     "Scale",
-    "antithetic_pair",
     "broadcast_scale",
     "check_noise_scale",
     "check_scales",
@@ -186,23 +184,6 @@ def perturb(x: Tensor, sigma: float, z: Tensor) -> Tensor:
     """
     check_one_shape("(n, D)", x=x, z=z)
     return x + check_sigma(sigma) * z
-
-
-def antithetic_pair(x: Tensor, sigma: float, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the antithetic pair (x + sigma z, x - sigma z) of section 4.2.
-
-    Args:
-        x: clean points, shape (n, D); whether they are finite is not checked.
-        sigma: noise scale, above 0, in the units of x.
-        z: standard normal noise, shape (n, D).
-
-    Returns:
-        Two tensors of shape (n, D).
-
-    Raises:
-        ValueError: as in `perturb`.
-    """
-    return perturb(x, sigma, z), perturb(x, sigma, -z)
 
 
 def standard_normal(like: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -96,7 +96,6 @@ NOISE = {
     "perturb, one row": (lambda: noise.perturb(X, 1.0, X[:1]), "(5, 3)", "(1, 3)"),
     "perturb, integers": (lambda: noise.perturb(INTEGERS, 1.0, INTEGERS), "torch.int64"),
     "perturb, empty": (lambda: noise.perturb(EMPTY, 1.0, EMPTY), "(0, 3)"),
-    "pair, sigma": (lambda: noise.antithetic_pair(X, -1.0, X), "-1.0"),
     "normal like integers": (lambda: noise.standard_normal(INTEGERS), "torch.int64"),
     "normal like nothing": (lambda: noise.standard_normal(EMPTY), "(0, 3)"),
     "normal from elsewhere": (lambda: noise.standard_normal(X, ELSEWHERE), "cuda", "cpu"),

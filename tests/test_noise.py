@@ -54,13 +54,6 @@ def test_permutation_is_one_and_changes_with_the_epoch():
     assert not torch.equal(first, noise.keyed_permutation(100, seed=0, epoch=1))
 
 
-def test_antithetic_pair_is_centred_on_the_clean_point(generator):
-    x, z = torch.randn(4, 3, generator=generator), torch.randn(4, 3, generator=generator)
-    plus, minus = noise.antithetic_pair(x, 0.5, z)
-    torch.testing.assert_close((plus + minus) / 2, x)
-    torch.testing.assert_close((plus - minus) / 2, 0.5 * z)
-
-
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.nan, math.inf, "1"])
 def test_illegal_sigma_is_named(sigma):
     with pytest.raises(ValueError, match=r"sigma must be a finite number above 0, got"):

@@ -32,6 +32,7 @@ from hosm.metrics import (
     score_error,
     variance_ratio,
 )
+from hosm.objectives import stencil
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import langevin, ozaki
 from hosm.tweedie import (
@@ -416,10 +417,10 @@ def test_an_epoch_visits_each_sample_once(seed, epoch, size):
 @given(n=st.integers(1, 4), d=sizes, sigma=sigmas, seed=seeds, dtype=dtypes)
 def test_a_pair_is_symmetric_about_the_clean_point(n, d, sigma, seed, dtype):
     x, z = draw(n, d, seed=seed, dtype=dtype), draw(n, d, seed=seed + 1, dtype=dtype)
-    plus, minus = noise.antithetic_pair(x, sigma, z)
+    plus, minus, clean = stencil(x, sigma, z, "antithetic")
     near((plus + minus) / 2, x)
     near((plus - minus) / 2, sigma * z)
-    assert torch.equal(minus, noise.perturb(x, sigma, -z))
+    assert torch.equal(plus, noise.perturb(x, sigma, z)) and torch.equal(clean, x)
 
 
 @PROFILE
