@@ -125,11 +125,11 @@ class ScoreModel(nn.Module):
         scales = sigma if isinstance(sigma, float) else torch.as_tensor(sigma)
         if is_per_point(scales) and scales.shape != x_noisy.shape[:1]:
             shapes = f"{tuple(scales.shape)} for x_noisy {tuple(x_noisy.shape)}"
-            raise ValueError(f"sigma must be a number or of shape (n,), got {shapes}")
+            raise ValueError(f"sigma must be a number or have shape (n,), got {shapes}")
         inside = (scales >= low * (1 - 1e-6)) & (scales <= high * (1 + 1e-6))
         if not (inside if isinstance(inside, bool) else inside.all()):
             trained = f"{low}" if low == high else f"{low} to {high}"
-            raise ValueError(f"sigma must be as trained, {trained}, got {sigma}")
+            raise ValueError(f"sigma must be {trained}, as in training, got {sigma}")
         scales = torch.as_tensor(scales).to(x_noisy).expand(len(x_noisy))
         return low if low == high else scales
 

@@ -7,11 +7,9 @@ import numpy as np
 import torch
 
 from hosm.experiment.data import datasets
-from hosm.experiment.diversity.study import chains as study
-from hosm.experiment.diversity.study import samplers as chain_samplers
-from hosm.experiment.diversity.study import step_search
-from hosm.experiment.diversity.study import summary as diversity_summary
+from hosm.experiment.diversity.study import chains, samplers, step_search
 from hosm.experiment.diversity.study.classifier import labels_of, load_classifier
+from hosm.experiment.diversity.study.summary import headline, summarised
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_json, write_tables
@@ -35,17 +33,15 @@ def diversity(name: str) -> None:
         classifier = load_classifier(place / "classifiers" / name)[0].to(device)
         denoiser, card = load_model(place / "models" / name)
         model = denoiser.to(device).at(settings.sigma)
-        scores = chain_samplers.DenoiserScores.of(model)
-        found = study.accuracies(*test, classifier, scores, settings.seed)
-        cost = chain_samplers.costs(
-            scores, model, test[0][: chain_samplers.BLOCK], settings.repeats
-        )
+        scores = samplers.DenoiserScores.of(model)
+        found = chains.accuracies(*test, classifier, scores, settings.seed)
+        cost = samplers.costs(scores, model, test[0][: samplers.BLOCK], settings.repeats)
         tried = step_search.search(scores, test[0], settings)
-        chosen = study.samplers_of(settings) | step_search.largest_of_each(tried, settings)
-        starts = study.starts_of(*test, classifier)
-        curves, arrays = study.curves(chosen, starts, classifier, scores, cost, settings)
-        arrays |= study.from_noise(scores, test[0][:1], settings)
-        summary = diversity_summary.summarised(curves, tried, cost, settings)
+        chosen = chains.samplers_of(settings) | step_search.largest_of_each(tried, settings)
+        starts = chains.starts_of(*test, classifier)
+        curves, arrays = chains.curves(chosen, starts, classifier, scores, cost, settings)
+        arrays |= chains.from_noise(scores, test[0][:1], settings)
+        summary = summarised(curves, tried, cost, settings)
         frames = {"curves": curves, "summary": summary, "search": tried, "cost": cost}
         write_tables(frames, folder, run)
         kept: dict[str, Any] = dict(arrays)
@@ -53,7 +49,7 @@ def diversity(name: str) -> None:
         made = provenance.facts(PROJECT, params.profile, params)
         facts = {"shape": card["shape"], "settings": settings.model_dump(), "made": made}
         write_json({**facts, "device": device.type, "accuracies": found}, folder / "card.json")
-        numbers = diversity_summary.headline(summary, found)
+        numbers = headline(summary, found)
         write_json(numbers, PROJECT / "reports" / "metrics" / f"diversity-{name}.json")
         run.log_metrics(numbers)
 

@@ -8,9 +8,7 @@ import pandas as pd
 
 from hosm.experiment.cluster import connection
 from hosm.experiment.cluster.parallel import map_on_cluster
-from hosm.experiment.mixing.study import convergence, iteration_cost
-from hosm.experiment.mixing.study import samplers as methods
-from hosm.experiment.mixing.study import tuning as studies
+from hosm.experiment.mixing.study import convergence, iteration_cost, samplers, tuning
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_json, write_tables
@@ -27,12 +25,12 @@ def mixing(*targets: str) -> None:
     with open_stage("mixing") as (params, run, _):
         settings = params.mixing
         run.log_params(settings.model_dump())
-        learned = {name: methods.learned_scores(load_model(models / name)[0]) for name in targets}
-        exact = {name: methods.exact_scores(name) for name in targets}
+        learned = {name: samplers.learned_scores(load_model(models / name)[0]) for name in targets}
+        exact = {name: samplers.exact_scores(name) for name in targets}
         cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
         shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
         with connection.connect(params.cluster):
-            found = map_on_cluster(studies.study, cells)
+            found = map_on_cluster(tuning.study, cells)
             drifts = map_on_cluster(
                 convergence.step_size_bias, [(each, settings) for each in targets]
             )
@@ -55,7 +53,7 @@ def mixing(*targets: str) -> None:
         write_tables(frames, folder, run)
         write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         np.savez_compressed(folder / "samples.npz", **{key: x.numpy() for key, x in draws.items()})
-        numbers = studies.headline(frames["table3"])
+        numbers = tuning.headline(frames["table3"])
         write_json(numbers, PROJECT / "reports" / "metrics" / "mixing.json")
         run.log_metrics(numbers)
 

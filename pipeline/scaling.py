@@ -2,8 +2,7 @@
 
 import sys
 
-from hosm.experiment.cost.study import communication
-from hosm.experiment.cost.study import workers as scaling
+from hosm.experiment.cost.study import communication, workers
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_csv
 
@@ -12,7 +11,7 @@ def scale_out() -> None:
     """Write data/results/scaling: steps by workers, all-reduces, the communication plan."""
     with open_stage("scaling") as (params, run, _):
         run.log_params(params.scaling.model_dump())
-        steps, reduced = scaling.time_workers(params.scaling, params.cluster)
+        steps, reduced = workers.time_workers(params.scaling, params.cluster)
         folder = PROJECT / "data" / "results" / "scaling"
         write_csv(steps, folder / "steps.csv")
         write_csv(reduced, folder / "all-reduce.csv")

@@ -2,9 +2,7 @@
 
 import sys
 
-from hosm.experiment.cost.study import dimension as dimension_cost
-from hosm.experiment.cost.study import second_order as timing
-from hosm.experiment.cost.study import training as training_cost
+from hosm.experiment.cost.study import dimension, second_order, training
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_csv, write_json
 
@@ -14,13 +12,13 @@ def speed() -> None:
     with open_stage("speed") as (params, run, _):
         run.log_params(params.speed.model_dump())
         folder = PROJECT / "data" / "results" / "speed"
-        times = timing.time_second_order_scores(params.speed)
+        times = second_order.time_second_order_scores(params.speed)
         write_csv(times, folder / "table2.csv")
-        write_csv(training_cost.time_training(params.speed), folder / "training.csv")
-        growth = dimension_cost.time_dimensions(params.speed)
+        write_csv(training.time_training(params.speed), folder / "training.csv")
+        growth = dimension.time_dimensions(params.speed)
         write_csv(growth, folder / "growth.csv")
-        write_csv(dimension_cost.slopes(growth), folder / "slopes.csv")
-        numbers = timing.headline(times)
+        write_csv(dimension.slopes(growth), folder / "slopes.csv")
+        numbers = second_order.headline(times)
         write_json(numbers, PROJECT / "reports" / "metrics" / "speed.json")
         run.log_metrics(numbers)
         run.log_artifact(folder)

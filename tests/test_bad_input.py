@@ -154,7 +154,7 @@ OPERATORS = {
     "clip NaN": (lambda: DiagonalPlusLowRank.from_diagonal(HOLED).clip_to_psd(), "nan"),
     "four pairs of three": (lambda: A.eigenpairs(4), "k must be", "got 4", "from 1 to 3"),
     "half a pair": (lambda: A.eigenpairs(0.5), "k must be", "got 0.5"),
-    "diagonal of 0": (lambda: DiagonalPlusLowRank.outer(X).solve(X), "diag must not hold 0"),
+    "diagonal of 0": (lambda: DiagonalPlusLowRank.outer(X).solve(X), "diag must have no zero"),
 }
 TWEEDIE = {
     "mean, one row": (lambda: tweedie.posterior_mean(X, X[:1], 1.0), "(1, 3)", "(5, 3)"),

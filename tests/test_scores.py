@@ -149,9 +149,9 @@ def test_preconditioning_and_clock_are_those_of_the_formulas():
     ("sigma", "message"),
     [
         (None, "sigma must be given, from 0.1 to 1.0"),
-        (0.05, "sigma must be as trained, 0.1 to 1.0, got 0.05"),
+        (0.05, "sigma must be 0.1 to 1.0, as in training, got 0.05"),
         (float("nan"), "got nan"),
-        (torch.tensor([0.1, 2.0]), "sigma must be as trained, 0.1 to 1.0"),
+        (torch.tensor([0.1, 2.0]), "sigma must be 0.1 to 1.0, as in training"),
         (torch.tensor([0.1, 0.2, 0.3]), r"\(3,\) for x_noisy \(2, 3\)"),
     ],
 )
@@ -181,7 +181,7 @@ def test_illegal_use_is_named():
         ScoreModel(MLP(3, 1), MLP(3, 3), sigma=0.1, rank=1)(torch.zeros(5, 3))
     with pytest.raises(ValueError, match=r"\(n, 3\), got \(5, 2\)"):
         net(torch.zeros(5, 2))
-    with pytest.raises(ValueError, match="sigma must be as trained, 0.1, got 0.2"):
+    with pytest.raises(ValueError, match="sigma must be 0.1, as in training, got 0.2"):
         net(torch.zeros(5, 3), 0.2)
     with pytest.raises(ValueError, match="from 0 to 3, got 4"):
         model(4, sigma=0.1)

@@ -198,7 +198,7 @@ class DiagonalPlusLowRank:
     def _capacitance(self) -> Tensor:
         """Return K = diag(c) + U^T diag(1/d) U, shape (*, k, k)."""
         if (self.diag == 0).any():
-            raise ValueError("diag must not hold 0 for solve and log_determinant, got 0")
+            raise ValueError("diag must have no zero entry for solve and log_determinant, got one")
         return torch.diag(self.signs) + self.factor.mT @ (self.factor / self.diag.unsqueeze(-1))
 
     def solve(self, b: Tensor, *, check: bool = True) -> Tensor:

@@ -112,7 +112,7 @@ def _step_size(step_size: float | Tensor) -> float | Tensor:
 def _check_chains(step_size: float | Tensor, x: Tensor) -> None:
     """Raise ValueError unless there is one step size, or one for each chain of x, (n, D)."""
     if isinstance(step_size, Tensor) and len(step_size) != len(x):
-        raise ValueError(f"step_size must be one, or {len(x)} of them, got {len(step_size)}")
+        raise ValueError(f"step_size must be one number, or {len(x)}, got {len(step_size)}")
 
 
 def ozaki(

@@ -51,7 +51,7 @@ class JointObjective(nn.Module):
         own = getattr(model, "sigma", settings.sigma)
         if own != settings.sigma:
             raise ValueError(
-                f"sigma must be the model's, {own}, in the settings, got {settings.sigma}"
+                f"sigma of the settings must be the model's, {own}, got {settings.sigma}"
             )
         self.model, self.settings = model, settings
         self.weights = (settings.gamma, 1.0)
@@ -166,7 +166,10 @@ class HeadsObjective(nn.Module):
                 f"heads must have psd=True for the target `{target.name}`, got psd=False"
             )
         if other := {each.sigma for each in self.models} - {settings.sigma}:
-            raise ValueError(f"sigma must be the models', {other}, got {settings.sigma}")
+            raise ValueError(
+                f"sigma of the settings must be that of all models, got {settings.sigma} and "
+                f"{sorted(other)}"
+            )
         self.model, self.settings = model, settings
         self.names, self.weights = tuple(model), (1.0,) * len(model)
         self.models[0].trunk.requires_grad_(False)

@@ -393,7 +393,7 @@ def test_bad_input_is_named():
         DiagonalPlusLowRank(torch.ones(2), torch.eye(2), torch.tensor([-1.0, 1.0])).solve(
             torch.ones(2)
         )
-    with pytest.raises(ValueError, match="diag must not hold 0"):
+    with pytest.raises(ValueError, match="diag must have no zero"):
         DiagonalPlusLowRank.outer(A.diag).solve(A.diag)
 
 

@@ -61,7 +61,7 @@ def test_uncertainty_maps_draws_a_users_images(monkeypatch, tmp_path, capsys, mo
 def test_a_noise_scale_that_the_model_does_not_cover_is_named(monkeypatch, tmp_path, model):
     np.save(tmp_path / "x.npy", np.zeros((1, 64), np.float32))
     options = ("--model", model, "--images", tmp_path / "x.npy", "--sigma", 3.0)
-    with pytest.raises(ValueError, match=r"sigma must be as trained, 0.1 to 1.0, got 3.0"):
+    with pytest.raises(ValueError, match=r"sigma must be 0.1 to 1.0, as in training, got 3.0"):
         run(monkeypatch, "uncertainty_maps.py", *options)
 
 

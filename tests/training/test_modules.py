@@ -122,7 +122,7 @@ def test_heads_reach_the_hessian_of_the_smoothed_law(target):
             "a second network each",
         ),
         (lambda: heads([1]), {"target": "dsm"}, "second-order target"),
-        (lambda: heads([1]), {"sigma": 0.4}, "sigma must be the models', {0.3}, got 0.4"),
+        (lambda: heads([1]), {"sigma": 0.4}, r"that of all models, got 0.4 and \[0.3\]"),
         (lambda: heads([1]), {"sigma": (0.1, 1.0)}, "must have one sigma"),
     ],
 )

@@ -136,7 +136,7 @@ def _wait_for_capacity(params: ClusterParams, patience: float) -> None:
     there = ", ".join(f"{node.get('CPU', 0):g}" for node in nodes)
     gpus = ", ".join(f"{node.get('GPU', 0):g}" for node in nodes)
     raise StageError(
-        f"cluster.workers must be at most {found}, got {params.workers}: so many, of {each} each, "
-        f"do not fit into the cluster, whose nodes have {there} CPUs"
+        f"cluster.workers must be at most {found}, got {params.workers}: each needs {each}, "
+        f"and the nodes of the cluster have {there} CPUs"
         f"{f' and {gpus} GPUs' if params.use_gpu else ''}"
     )

@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from numpy.random import Generator, default_rng
 
-from hosm.distributions import Law
-from hosm.distributions import named_laws as energies
+from hosm.distributions import Law, named_laws
 from hosm.experiment.data.planar import PLANAR
 from hosm.experiment.data.sources import (
     FORMATS,
@@ -42,16 +41,16 @@ ENTRIES = {"name": str, "shape": list, "counts": dict, "files": dict, "sha256": 
     key: float for key in STATISTICS
 }
 SYNTHETIC: dict[str, Callable[[], Law]] = {
-    "gaussian100": energies.gaussian100,
-    "gaussian2": energies.gaussian2,
-    "logistic50": partial(energies.logistic_mixture, 50),
-    "logistic80": partial(energies.logistic_mixture, 80),
-    "mog2": energies.mog2,
-    "mog6": energies.mog6,
-    "ring2d": energies.ring2d,
-    "ring6": energies.ring6,
-    "ring8": energies.ring8,
-    "two-modes": energies.two_modes,
+    "gaussian100": named_laws.gaussian100,
+    "gaussian2": named_laws.gaussian2,
+    "logistic50": partial(named_laws.logistic_mixture, 50),
+    "logistic80": partial(named_laws.logistic_mixture, 80),
+    "mog2": named_laws.mog2,
+    "mog6": named_laws.mog6,
+    "ring2d": named_laws.ring2d,
+    "ring6": named_laws.ring6,
+    "ring8": named_laws.ring8,
+    "two-modes": named_laws.two_modes,
 }
 
 

@@ -240,7 +240,7 @@ def greedy(raw):
         (diverging, "diverged", 280),
         (
             greedy,
-            "do not fit into the cluster, whose nodes have 1, 2 CPUs",
+            "and the nodes of the cluster have 1, 2 CPUs",
             90,
         ),
     ],

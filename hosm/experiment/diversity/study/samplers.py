@@ -15,9 +15,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from hosm import samplers
 from hosm.experiment.diversity.study.methods import METHODS
 from hosm.experiment.shared.stopwatch import summary, timed_in_turn
-from hosm.samplers import langevin_ozaki as samplers
 from hosm.scores import FixedScale
 
 __all__ = ["BLOCK", "Sampler", "DenoiserScores", "costs"]

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hosm import samplers
 from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import bias
 from hosm.experiment.mixing.study.samplers import TargetScores, exact_scores, starts
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
-from hosm.samplers import langevin_ozaki as samplers
 
 __all__ = ["SHOWN", "approach", "single_chains", "step_size_bias"]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
+from hosm import samplers
 from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.samplers import METHODS, TargetScores
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.shared.stopwatch import timed_in_turn
-from hosm.samplers import langevin_ozaki as samplers
 
 __all__ = ["timed"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hosm import samplers
 from hosm.experiment.data.datasets import law
-from hosm.samplers import langevin_ozaki as samplers
 from hosm.scores import ScoreModel
 
 __all__ = [

@@ -25,14 +25,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hosm import metrics
+from hosm import metrics, samplers
 from hosm.distributions import Law
 from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import bias, quality, within
 from hosm.experiment.mixing.study.samplers import TargetScores, starts
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
-from hosm.samplers import langevin_ozaki as samplers
 
 __all__ = ["Study", "headline", "study"]
 
