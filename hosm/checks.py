@@ -4,14 +4,17 @@ Every message has the form `sigma must be a finite number above 0, got -1`.
 
 A tensor's shape and dtype are known without reading its values. Whether the values are finite,
 positive or symmetric is not: such a check waits for the device. The inner loops of training and
-sampling therefore make none, and each module says which values it does not check. Inside
-`torch.func.vmap` and `torch.compile` no value can be read, so that checks of values pass there.
+sampling therefore make none, and each module says which values it does not check; a training step
+runs under `values_unread`, so that what it calls makes none either. Inside `torch.func.vmap` and
+`torch.compile` no value can be read, so that checks of values pass there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from types import EllipsisType
 
@@ -19,6 +22,7 @@ import torch
 from torch import Generator, Tensor
 
 __all__ = [
+    "all_true",
     "check_choice",
     "check_count",
     "check_generator",
@@ -29,10 +33,27 @@ __all__ = [
     "check_symmetric",
     "checked",
     "shape_text",
+    "values_unread",
 ]
 
 RELATIVE_ASYMMETRY = 1e-5  # passes for rounding, as a share of the largest entry of a matrix
 ASYMMETRY_IN_ROUNDINGS = 1e3  # passes too: as a multiple of the machine epsilon of the dtype
+
+_read_values: ContextVar[bool] = ContextVar("read_values", default=True)
+
+
+@contextmanager
+def values_unread() -> Iterator[None]:
+    """Let checks of values pass unread, so that nothing waits for the device.
+
+    A training step runs so: its points and noise scales were checked before the first step, and a
+    loss that is not finite is found at the next validation. Checks of shapes and dtypes stay.
+    """
+    token = _read_values.set(False)
+    try:
+        yield
+    finally:
+        _read_values.reset(token)
 
 
 def shape_text(shape: Iterable[int | str | EllipsisType]) -> str:
@@ -74,15 +95,19 @@ def checked(
     ):
         wanted, found = shape_text(shape), tuple(tensor.shape)
         raise ValueError(f"{name} must have shape {wanted} and not be empty, got {found}")
-    if finite and not _all_true(torch.isfinite(tensor)):
+    if finite and not all_true(torch.isfinite(tensor)):
         wrong = tensor[~torch.isfinite(tensor)][0].item()
         raise ValueError(f"{name} must be finite, got {wrong}")
     return tensor
 
 
-def _all_true(mask: Tensor) -> bool:
-    """Return whether all of a mask, any shape, is true; true where it cannot be read."""
-    if torch.compiler.is_compiling():
+def all_true(mask: Tensor) -> bool:
+    """Return whether all of a mask is true; true where its values cannot or shall not be read.
+
+    Args:
+        mask: truth values, any shape.
+    """
+    if torch.compiler.is_compiling() or not _read_values.get():
         return True
     try:
         return bool(mask.all())
@@ -128,7 +153,7 @@ def check_positive(name: str, values: Tensor | float) -> None:
         found = f"{x.dtype} of shape {tuple(x.shape)}"
         raise ValueError(f"{name} must be real numbers above 0, got {found}")
     positive = (x > 0) & (x < math.inf)
-    if not _all_true(positive):
+    if not all_true(positive):
         raise ValueError(f"{name} must be finite and above 0, got {x[~positive][0].item()}")
 
 
@@ -161,6 +186,6 @@ def check_symmetric(name: str, matrices: Tensor) -> None:
     epsilon = torch.finfo(matrices.dtype).eps
     bound = max(RELATIVE_ASYMMETRY, ASYMMETRY_IN_ROUNDINGS * epsilon) * scale
     gap = (matrices - matrices.mT).abs()
-    if not _all_true(gap <= bound):
+    if not all_true(gap <= bound):
         found = f"a matrix that differs from its transpose by {float(gap.max()):g}"
         raise ValueError(f"{name} must be symmetric, got {found}")

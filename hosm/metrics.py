@@ -169,10 +169,11 @@ def kolmogorov_distance(draws: Tensor, reference: Tensor) -> Tensor:
 
     Args:
         draws: points of any number of chains, shape (n, D) or (chains, T, D).
-        reference: points of the target, likewise; a point that is NaN makes its dimension NaN.
+        reference: points of the target, likewise.
 
     Returns:
-        Distances in 0 .. 1, shape (D,).
+        Distances in 0 .. 1, shape (D,); NaN in a dimension where a point is not finite, as those
+        of a chain that diverged, which has no distribution to compare.
 
     Raises:
         ValueError: if the dimensions D differ, one is empty, of integers, or of another number
@@ -186,7 +187,7 @@ def kolmogorov_distance(draws: Tensor, reference: Tensor) -> Tensor:
     jumps = torch.cat(flat, -1)
     ranks = [torch.searchsorted(x.sort(-1).values, jumps, right=True).double() for x in flat]
     distance = (ranks[0] / flat[0].shape[-1] - ranks[1] / flat[1].shape[-1]).abs().amax(-1)
-    return torch.where(jumps.isnan().any(-1), math.nan, distance).to(draws.dtype)
+    return torch.where(jumps.isfinite().all(-1), distance, math.nan).to(draws.dtype)
 
 
 def coverage(

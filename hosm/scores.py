@@ -32,6 +32,7 @@ import torch
 from torch import Tensor, nn
 
 from hosm.autodiff import autodiff_hessian, hutchinson_diagonal
+from hosm.checks import all_true
 from hosm.noise import Scale, broadcast_scale, check_scales, check_sigma, is_per_point
 from hosm.operators import DiagonalPlusLowRank
 
@@ -127,7 +128,7 @@ class ScoreModel(nn.Module):
             shapes = f"{tuple(scales.shape)} for x_noisy {tuple(x_noisy.shape)}"
             raise ValueError(f"sigma must be a number or have shape (n,), got {shapes}")
         inside = (scales >= low * (1 - 1e-6)) & (scales <= high * (1 + 1e-6))
-        if not (inside if isinstance(inside, bool) else inside.all()):
+        if not (inside if isinstance(inside, bool) else all_true(inside)):
             trained = f"{low}" if low == high else f"{low} to {high}"
             raise ValueError(f"sigma must be {trained}, as in training, got {sigma}")
         scales = torch.as_tensor(scales).to(x_noisy).expand(len(x_noisy))

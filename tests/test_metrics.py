@@ -309,10 +309,10 @@ def test_kolmogorov_distance_of_chains_in_one_mode_of_two():
 
 
 def test_kolmogorov_distance_of_points_that_are_not_finite():
-    draws = torch.tensor([[0.0, math.nan], [math.inf, 0.0]])
-    distance = kolmogorov_distance(draws, torch.zeros(3, 2))
-    assert distance[0] == 0.5
-    assert distance[1].isnan()
+    draws = torch.tensor([[0.0, math.nan, 0.0, 0.0], [math.inf, 0.0, -math.inf, 0.0]])
+    distance = kolmogorov_distance(draws, torch.zeros(3, 4))
+    assert distance.isnan().tolist() == [True, True, True, False]
+    assert kolmogorov_distance(torch.zeros(3, 4), draws).isnan().tolist() == [True] * 3 + [False]
 
 
 # Coverage

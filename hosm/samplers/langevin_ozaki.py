@@ -38,6 +38,7 @@ Units: t and eps are in those of x squared, s1 in their inverse for x, s2 and h0
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -177,7 +178,12 @@ def _moves(t: float | Tensor, guard: str, floor: float) -> Moves:
 
 
 def _guarded(h: Tensor, guard: str, ceiling: float) -> Tensor:
-    """Return the curvature h, of any shape, below `ceiling` < 0 or (`none`) other than 0."""
+    """Return the curvature h, of any shape, below `ceiling` < 0 or (`none`) other than 0.
+
+    No guard takes an infinite h: phi would be 0, and the chain would stand still as if it had
+    converged. It becomes NaN, so that the chain diverges.
+    """
+    h = h.masked_fill(h.isinf(), torch.nan)
     if guard == "none":
         return torch.where(h.abs() < ZERO_CURVATURE, -ZERO_CURVATURE, h)
     return (-h.abs() if guard == "abs" else h).clamp(max=ceiling)
@@ -205,8 +211,13 @@ def _low_rank(model: Model, moves: Moves) -> Propose:
         s1, s2 = _both(model, x)
         if not hasattr(s2, "function_matvec"):
             raise ValueError(f"s2 must be a DiagonalPlusLowRank, got a {type(s2).__name__}")
-        drift = s2.function_matvec(lambda h: moves(h)[0], s1)
-        return ChainState(x, s1, x + drift, lambda z: s2.function_matvec(lambda h: moves(h)[1], z))
+        finite = s2.diag.isfinite() & s2.factor.isfinite().all(-1)
+        lost = ~finite.all(-1, keepdim=True)
+        parts = (part.nan_to_num(0.0, 0.0, 0.0) for part in (s2.diag, s2.factor))
+        known = type(s2)(*parts, s2.signs)  # whose eigenvalues can be computed
+        drift = known.function_matvec(lambda h: moves(h)[0], s1).masked_fill(lost, torch.nan)
+        root = partial(known.function_matvec, lambda h: moves(h)[1])
+        return ChainState(x, s1, x + drift, root)
 
     return propose
 
@@ -218,8 +229,9 @@ def _full(model: Model, moves: Moves) -> Propose:
         s1, s2 = _both(model, x)
         dense = s2 if isinstance(s2, Tensor) else s2.to_dense()
         checked("s2", dense, *x.shape, x.shape[-1], finite=False)
-        h, v = torch.linalg.eigh(dense.nan_to_num(0.0, 0.0, 0.0))  # a diverged chain goes on
-        m, root = moves(h)
+        finite = dense.isfinite().all(-1).all(-1)
+        h, v = torch.linalg.eigh(dense.nan_to_num(0.0, 0.0, 0.0))  # which refuses other matrices
+        m, root = moves(h.masked_fill(~finite.unsqueeze(-1), torch.nan))
         drift = v @ (m.unsqueeze(-1) * (v.mT @ s1.unsqueeze(-1)))
         return ChainState(x, s1, x + drift.squeeze(-1), (v * root.unsqueeze(-2)) @ v.mT)
 

@@ -6,8 +6,8 @@ diagonal or dense. Given log p it is accepted with probability
     min(1, p(x') q(x | x') / (p(x) q(x' | x)))
 
 (Hastings, "Monte Carlo sampling methods using Markov chains and their applications", 1970), which
-leaves p invariant whatever the proposal; a ratio that is not a number is a rejection. Without
-log p each proposal is taken.
+leaves p invariant whatever the proposal. A proposal is rejected where a density of the ratio is
+infinite, singular or not a number. Without log p each proposal is taken.
 
 The values of scores are not checked, which would wait for the device in each step: a chain that
 diverges goes on. Their shapes are.
@@ -173,10 +173,10 @@ def gaussian_kernel(
         if new.log_prob is None or state.log_prob is None or noise.threshold is None:
             return new, ChainInfo(new.x)
         back, forth = _log_density(new, state.x), _log_density(state, new.x)
-        log_ratio = new.log_prob - state.log_prob
-        log_ratio += back - forth
         known = back.isfinite() & forth.isfinite() & new.log_prob.isfinite()
-        accepted = known & (log_ratio > noise.threshold)  # a step to infinity is rejected
+        log_ratio = new.log_prob - state.log_prob + (back - forth)
+        log_ratio = log_ratio.masked_fill(~known, -torch.inf)  # a step to infinity is rejected
+        accepted = log_ratio > noise.threshold
         chosen = ChainState(*(_where(accepted, *pair) for pair in zip(new, state, strict=True)))
         return chosen, ChainInfo(chosen.x, log_ratio)
 

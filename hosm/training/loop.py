@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
+from hosm.checks import values_unread
 from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch
 from hosm.training.modules import JointObjective
 from hosm.training.settings import Settings
@@ -91,23 +91,18 @@ def validate(objective: Any, x: Tensor, settings: Settings, shard: Shard) -> Ten
     return totals
 
 
-def _average(width: float) -> Callable[..., None]:
-    """Return the update of the averaged weights, whose window grows with the run.
+def _share_of_newest(width: float) -> Callable[[int], float]:
+    """Return step, from 1 -> share of its weights in the average, whose window grows with the run.
 
     Step i of t has a weight proportional to i^gamma, so that the average is of late steps at
     whatever step it is taken: power function averaging, Karras et al., "Analyzing and Improving
     the Training Dynamics of Diffusion Models", CVPR 2024, section 3.1.
     """
     if width == 0:
-        return lambda averaged, current, count: torch._foreach_copy_(averaged, current)
+        return lambda step: 1.0
     cubic = [1, 7, 16 - width**-2, 12 - width**-2]  # of gamma, from width^2 of that weight
     gamma = float(np.roots(cubic).real.max())
-
-    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
-        keep = (1 - 1 / (1 + int(count))) ** (gamma + 1)
-        torch._foreach_lerp_(averaged, current, 1 - keep)
-
-    return update
+    return lambda step: 1 - (1 - 1 / step) ** (gamma + 1)
 
 
 def _schedule(settings: Settings) -> Callable[[int], float]:
@@ -135,9 +130,8 @@ class RunState:
         self.settings, self.objective = settings, objective
         self.names: Any = objective.names
         self.weights: Any = objective.weights
-        self.averaged = AveragedModel(
-            self.objective, multi_avg_fn=_average(settings.average_width)
-        )
+        self.averaged: Any = copy.deepcopy(objective)
+        self.share_of_newest = _share_of_newest(settings.average_width)
         self.wrapped = wrap(self.objective)
         self.optimizer = torch.optim.AdamW(
             _parameter_groups(objective, settings.weight_decay),
@@ -154,22 +148,31 @@ class RunState:
 
     def averaged_weights(self) -> dict[str, Tensor]:
         """Return a copy of the averaged weights of the model."""
-        averaged: Any = self.averaged.module
-        state = averaged.model.state_dict()
+        state = self.averaged.model.state_dict()
         return {name: value.detach().clone() for name, value in state.items()}
 
     def update(self, batch: Batch) -> None:
-        """Take one optimiser step."""
-        terms = self.wrapped(*batch)
+        """Take one optimiser step, without reading a value from the device."""
+        with values_unread():
+            terms = self.wrapped(*batch)
         self.optimizer.zero_grad(set_to_none=True)
         sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
         if self.settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
         self.optimizer.step()
         self.scheduler.step()
-        self.averaged.update_parameters(self.objective)
         self.step += 1
+        self._average()
         self.sum_of_terms = self.sum_of_terms.to(terms.device) + terms.detach()
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """Take the weights of this step into the average; buffers are those of this step."""
+        pair = self.averaged, self.objective
+        averaged, newest = (list(module.parameters()) for module in pair)
+        torch._foreach_lerp_(averaged, newest, self.share_of_newest(self.step))
+        for old, new in zip(*(module.buffers() for module in pair), strict=True):
+            old.copy_(new)
 
     def record(self, metrics: dict[str, float]) -> None:
         """Keep the averaged weights if they are the best so far; decide whether to stop.

@@ -5,6 +5,7 @@ import torch
 
 from hosm.distributions import GaussianMixture
 from hosm.distributions import named_laws as energies
+from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import (
     FORMS,
     GUARDS,
@@ -186,6 +187,27 @@ def test_every_step_size_is_finite_or_names_the_guard(target):
         assert "'floor'" in ended[name, STEP_SIZES[-1].item(), True]
 
 
+@pytest.mark.parametrize("curvature", [-torch.inf, torch.inf, torch.nan])
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_curvature_that_is_not_finite_makes_its_chain_diverge(form, guard, curvature):
+    """And no other: phi(-inf, t) = 0 would leave the chain where it is, as if it had converged."""
+
+    def model(x):
+        h = torch.full_like(x, -1.0)
+        h[0, 1] = curvature
+        if form == "low-rank":
+            return -x, DiagonalPlusLowRank(h, 0.1 * torch.ones(*x.shape, 1))
+        return -x, torch.diag_embed(h) if form == "full" else h
+
+    kernel, x0 = ozaki(model, 0.1, guard, form=form), torch.ones(3, 9)
+    draws = sample_chain(kernel, x0, 70, generator=generator(0), diverged="keep")
+    assert draws[:, -1].isfinite().all(-1).tolist() == [False, True, True]
+    assert bool((draws[1:, -1] != 1).all())
+    with pytest.raises(FloatingPointError, match="1 of 3 chains diverged"):
+        sample_chain(kernel, x0, 70, generator=generator(0))
+
+
 @pytest.mark.parametrize("far", ["singular", "infinite", "not a number", "dense"])
 @pytest.mark.parametrize("ndim", [1, 2])
 def test_proposals_without_a_density_are_rejected(far, ndim):
@@ -207,6 +229,11 @@ def test_proposals_without_a_density_are_rejected(far, ndim):
         assert bool((draws.square().sum(-1) > 1).any())
     else:
         assert bool((draws.square().sum(-1) <= 1).all())
+        at = kernel.init(torch.zeros(500, 2))
+        noise = kernel.draw(at.x, generator(6))
+        outside = (at.mean + noise.z).square().sum(1) > 1
+        acceptance = kernel.advance(at, noise)[1].acceptance
+        assert bool((acceptance[outside] == 0).all()) and bool((acceptance[~outside] > 0).all())
     assert draws.unique(dim=0).shape[0] > 400  # steps within are taken
 
 

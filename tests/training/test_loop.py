@@ -268,22 +268,20 @@ def test_schedule_falls_from_one_to_zero():
 @pytest.mark.parametrize("width", [0.05, 0.1, 0.2])
 def test_the_average_is_of_late_steps_with_the_width_asked_for(width):
     steps = 2000
-    averaged, weights = [torch.zeros(steps, dtype=torch.float64)], torch.eye(steps).double()
-    update = training._average(width)
-    for step in range(steps):
-        update(averaged, [weights[step]], step)
-        assert step or torch.equal(averaged[0], weights[0])  # the start is forgotten at once
-    share, time = averaged[0], torch.arange(1, steps + 1) / steps
-    assert float(share.sum()) == pytest.approx(1.0)
-    mean = (share * time).sum()
-    assert float((share * (time - mean).square()).sum().sqrt()) == pytest.approx(width, rel=0.01)
+    newest, shares = training._share_of_newest(width), torch.zeros(steps, dtype=torch.float64)
+    for step in range(1, steps + 1):
+        shares *= 1 - newest(step)
+        shares[step - 1] = newest(step)
+    assert newest(1) == 1.0  # the start is forgotten at once
+    time = torch.arange(1, steps + 1) / steps
+    assert float(shares.sum()) == pytest.approx(1.0)
+    mean = (shares * time).sum()
+    assert float((shares * (time - mean).square()).sum().sqrt()) == pytest.approx(width, rel=0.01)
     assert float(mean) > 0.7
 
 
 def test_no_average_is_the_last_step():
-    averaged = [torch.zeros(2)]
-    training._average(0.0)(averaged, [torch.ones(2)], 5)
-    assert torch.equal(averaged[0], torch.ones(2))
+    assert [training._share_of_newest(0.0)(step) for step in (1, 5, 500)] == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("part", [0, 1, 65, 700, -7])
