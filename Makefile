@@ -6,10 +6,10 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 denoisers mixing classes bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 denoisers mixing classes bench ui docs doctor audit clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Installed once for each state of the pins.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -28,7 +28,10 @@ smoke: install ## the same with the smoke profile, in a copy, to see that everyt
 	sh tests/smoke.sh
 
 test: install ## the default tests, 6 minutes or less on 2 cores
-	OMP_NUM_THREADS=1 pytest
+	sh tests/configurations.sh usual
+
+test-everywhere: install ## the same under other vector instructions, threads and orders (an hour)
+	sh tests/configurations.sh all
 
 test-cluster: install ## tests that start Ray, MLflow and DVC
 	pytest -m cluster --timeout 900

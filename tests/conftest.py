@@ -1,9 +1,11 @@
-"""Fixtures that several test modules share."""
+"""Fixtures that several test modules share, and the number of threads."""
+
+import os
 
 import pytest
 import torch
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 @pytest.fixture
