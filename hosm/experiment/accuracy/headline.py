@@ -1,62 +1,86 @@
-"""The headline numbers of table 1."""
+"""The headline numbers of table 1: few data beside fresh draws, and what is to be beaten."""
 
-from collections.abc import Iterator
+import math
+from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.accuracy.rows_of_table1 import BASELINE
+from hosm.experiment.accuracy.results import PaperSizes
+from hosm.experiment.accuracy.rows_of_table1 import BASELINE, is_exact, is_reference
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["accuracy_lines"]
+__all__ = ["accuracy_headline"]
 
 PAPER_SIGMA = 0.05  # the middle one of table 1
 PAPER_OBJECTIVE = "s2, moment"
+REGIMES = ("finite", "streaming")  # the first is that of the paper, which trains on data sets
+
+Cells = dict[str, dict[tuple[str, float], Row]]  # regime -> (method, rank) -> row of table 1
 
 
-def _cells(table1: pd.DataFrame) -> Iterator[tuple[str, list[Row]]]:
-    """Yield one cell of table 1 for each data set: fresh draws and the middle sigma, if there."""
-    for dataset, group in groups(table1, "dataset"):
-        rows = records(group)
-        regimes = [row["regime"] for row in rows]
-        regime = "streaming" if "streaming" in regimes else regimes[0]
-        rows = [row for row in rows if row["regime"] == regime]
-        sigma = min((row["sigma"] for row in rows), key=lambda value: abs(value - PAPER_SIGMA))
-        yield f"{dataset}, σ = {sigma:g}", [row for row in rows if row["sigma"] == sigma]
+def _cells(group: pd.DataFrame) -> Cells:
+    """Return the rows of a data set at the middle sigma, by regime, method and rank."""
+    sigma = min(group["sigma"].unique(), key=lambda value: abs(value - PAPER_SIGMA))
+    parts = groups(group[group["sigma"] == sigma], "regime")
+    cells = {name: {(r["method"], r["rank"]): r for r in records(part)} for name, part in parts}
+    return {name: cells.get(name, {}) for name in REGIMES}
 
 
-def _reference(cell: list[Row], rank: float) -> str:
+def _shown(rows: dict[tuple[str, float], Row]) -> dict[tuple[str, float], str]:
+    """Return the rows to show, and what they are: baseline, the paper's objective, the best."""
+    second = [key for key in rows if key[0].startswith("s2") and math.isfinite(rows[key]["mean"])]
+    second.sort(key=lambda key: float(rows[key]["mean"]))
+    published = [key for key in second if key[0] == PAPER_OBJECTIVE]
+    shown = {key: "" for key in rows if key[0] == BASELINE}
+    shown |= dict.fromkeys(published[:1], " (the paper's objective)")
+    return shown | {key: " (the best here)" for key in second[:1] if key not in shown}
+
+
+def _rival(rows: dict[tuple[str, float], Row], key: tuple[str, float]) -> str:
     """Return the error to compare with: the floor at a rank, else the constant predictor."""
-    for row in cell:
-        if row["method"].startswith("floor") and row["rank"] == rank:
-            return f"floor {formats.number(row['mean'])}"
-    constant = [row["mean"] for row in cell if row["method"].startswith("constant")]
-    return f"constant {formats.number(constant[0])}" if constant else ""
+    found = [row for row in rows.values() if is_reference(row) and not is_exact(row)]
+    floors = [row for row in found if row["method"].startswith("floor") and row["rank"] == key[1]]
+    constants = [row for row in found if row["method"].startswith("constant")]
+    for row in floors or constants:
+        return f"{row['method'].replace(',', '').split()[0]} {formats.number(row['mean'])}"
+    return formats.DASH
 
 
-def _error_line(where: str, cell: list[Row], row: Row, note: str = "") -> HeadlineLine:
-    rank = f", r = {row['rank']:.0f}" if row["rank"] > 0 else ""
-    beside = _reference(cell, row["rank"]) if row["method"].startswith("s2") else ""
-    notes = "; ".join(filter(None, [note, beside]))
-    method = f"{row['method']}{rank}" + (f" ({notes})" if notes else "")
-    ours = formats.plus_minus(row["mean"], row["standard_error"])
-    paper = formats.paper_value(row["paper"], row["paper_deviation"])
-    return HeadlineLine(f"squared error of the Hessian, {where}", method, paper, ours)
+def _error(row: Row | None) -> str:
+    if row is None:
+        return formats.DASH
+    return formats.plus_minus(row["mean"], row["standard_error"])
 
 
-def accuracy_lines(table1: pd.DataFrame) -> Iterator[HeadlineLine]:
-    """Yield the baseline, the paper's objective and the best objective of each data set."""
-    for where, cell in _cells(table1):
-        second = sorted(
-            (row for row in cell if row["method"].startswith("s2")), key=lambda row: row["mean"]
-        )
-        published = [row for row in second if row["method"] == PAPER_OBJECTIVE]
-        for row in cell:
-            if row["method"] == BASELINE:
-                yield _error_line(where, cell, row)
-        for row in published[:1]:
-            yield _error_line(where, cell, row, "the paper's objective")
-        for row in second[:1]:
-            if row["method"] != PAPER_OBJECTIVE:
-                yield _error_line(where, cell, row, "the best objective here")
+def accuracy_headline(found: PaperSizes) -> pd.DataFrame:
+    """Return the baseline, the paper's objective and the best objective of each data set.
+
+    The best is that of the finite regime, where there is one. A row holds the paper's error, ours
+    with few data and with fresh draws, and how many points were drawn for the latter.
+
+    Args:
+        found: table 1 at the paper's sizes.
+    """
+    points = found.card["protocol"]["train_points"]
+    rows: list[dict[str, Any]] = []
+    for dataset, group in groups(found.table1, "dataset"):
+        cells = _cells(group)
+        finite, streaming = cells.values()
+        there = finite or streaming
+        baseline = streaming.get((BASELINE, 0))
+        drawn = baseline["steps"] * found.batches[dataset] if baseline else math.nan
+        for key, note in _shown(there).items():
+            rank, printed = f", r = {key[1]:.0f}" if key[1] > 0 else "", there[key]
+            rows.append(
+                {
+                    f"Squared error of the Hessian, σ = {printed['sigma']:g}": str(dataset),
+                    "Estimate": f"{key[0]}{rank}{note}",
+                    "To beat": _rival(there, key),
+                    "Paper": formats.paper_value(printed["paper"], printed["paper_deviation"]),
+                    f"Ours ± s.e., {points} points": _error(finite.get(key)),
+                    "Ours ± s.e., fresh draws": _error(streaming.get(key)),
+                    "Points drawn": formats.count(drawn),
+                }
+            )
+    return pd.DataFrame(rows)

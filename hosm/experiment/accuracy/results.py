@@ -1,5 +1,6 @@
 """What the stages `sweep` and `accuracy` wrote, and table 1 at the paper's sizes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,17 @@ FRAMES = {  # field -> file, and the columns that a report needs
 
 @dataclass(frozen=True, eq=False)
 class PaperSizes:
-    """Table 1 at the paper's sizes, kept from the last run of them: see `make table1`."""
+    """Table 1 at the paper's sizes, kept from the last run of them: see `make table1`.
+
+    `batches` is the size of a batch of s1 on each data set: its steps times that is the number of
+    fresh points that s1 draws. s2 sees none besides, since seed and epoch determine the draws.
+    """
 
     table1: pd.DataFrame
     learning: pd.DataFrame
     cost: pd.DataFrame
     card: dict[str, Any]
+    batches: Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +66,13 @@ def _with_references(table1: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table1[~references], repeated[table1.columns]], ignore_index=True)
 
 
-def load_accuracy(results: Path, kept: Path) -> Accuracy:
+def load_accuracy(results: Path, kept: Path, batches: Mapping[str, int]) -> Accuracy:
     """Read the errors of this run, and those at the paper's sizes.
 
     Args:
         results: the folder `data/results`.
         kept: the folder `reports/whole` of what is kept of longer runs.
+        batches: points in a batch of s1 on each data set.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -75,5 +82,5 @@ def load_accuracy(results: Path, kept: Path) -> Accuracy:
     return Accuracy(
         **_frames(results / "accuracy"),
         trials=read_frame(results / "sweep" / "trials.csv", TRIALS),
-        whole=PaperSizes(**_frames(kept), card=card),
+        whole=PaperSizes(**_frames(kept), card=card, batches=batches),
     )

@@ -19,7 +19,10 @@ FRAMES = {  # field -> file, and the columns that a report needs
     ),
     "training": ("speed/training.csv", f"part {STEP} target variance_reduction {COSTS}"),
     "growth": ("speed/growth.csv", f"{STEP} {COSTS}"),
-    "slopes": ("speed/slopes.csv", "device method rank variable time memory late_time"),
+    "slopes": (
+        "speed/slopes.csv",
+        "device method rank variable from to time memory late_time late_memory",
+    ),
     "workers": ("scaling/steps.csv", "loop workers run seconds_per_step batch steps"),
     "plan": ("scaling/plan.csv", "network numbers link workers volume seconds compute_for_90"),
 }

@@ -29,7 +29,7 @@ FRAMES = {  # field -> file, and the columns that a report needs
         "method time step chains iterations noise_ratio noise_standard_error image_ratio "
         "image_standard_error energy_ratio energy_standard_error bias",
     ),
-    "cost": ("cost.csv", "method chains seconds ratio"),
+    "cost": ("cost.csv", "method chains seconds ratio ratio_low ratio_high"),
 }
 PICTURES = "starts own noise_iterations"
 

@@ -1,5 +1,6 @@
 """The headline numbers of the samplers."""
 
+import math
 from collections.abc import Iterator
 
 from hosm.experiment.mixing.comparisons import comparisons
@@ -14,11 +15,15 @@ __all__ = ["mixing_lines"]
 SHOWN_TARGETS = ("two-modes", "ring6", "ring8")  # of the samplers
 
 
-def _ess(row: Row) -> str:
-    if row["finite_share"] < 1:
-        return "diverged"
-    text = f"{formats.number(row['ess_nice'])} at variance ratio {row['variance_ratio']:.2f}"
-    return text if row["within_bound"] else f"{text}, beyond the bounds"
+def _ess(rows: list[Row]) -> str:
+    """Return effective sample sizes with the ratios of variances, or that they are vacuous."""
+    sizes = " / ".join(
+        formats.number(row["ess_nice"]) if row["finite_share"] == 1 else "diverged" for row in rows
+    )
+    ratios = " / ".join(formats.number(row["variance_ratio"]) for row in rows)
+    winner = max(rows, key=lambda row: -1.0 if math.isnan(row["ess_nice"]) else row["ess_nice"])
+    vacuous = "" if winner["within_bound"] else "vacuous: "
+    return f"{vacuous}{sizes}, with {ratios} times the variance"
 
 
 def mixing_lines(found: Sampling) -> Iterator[HeadlineLine]:
@@ -27,7 +32,7 @@ def mixing_lines(found: Sampling) -> Iterator[HeadlineLine]:
     for (target, scores), group in groups(there, "target", "scores"):
         rows = {row["method"]: row for row in records(group)}
         paper = f"{rows['langevin']['paper_ess']:.2f} / {rows['ozaki none']['paper_ess']:.2f}"
-        ours = " / ".join(_ess(rows[name]) for name in ("langevin", "ozaki floor"))
+        ours = _ess([rows[name] for name in ("langevin", "ozaki floor")])
         where = f"ESS nice per chain, {target}, {scores} scores"
         yield HeadlineLine(where, "Langevin / Ozaki (floor), at the paper's steps", paper, ours)
     for each in comparisons(found):

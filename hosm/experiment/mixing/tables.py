@@ -15,7 +15,15 @@ from hosm.experiment.mixing.results import Mixing, Sampling
 from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["CROSSES", "comparison_table", "mixing_table", "mixing_tables", "peer_table", "why"]
+__all__ = [
+    "CROSSES",
+    "comparison_table",
+    "crossing",
+    "mixing_table",
+    "mixing_tables",
+    "peer_table",
+    "why",
+]
 
 CROSSES = 1.2  # R-hat above which chains do not know each other's modes
 LARGE = 1000  # a ratio of variances beyond which its size says no more
@@ -91,6 +99,16 @@ def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def crossing(each: Comparison) -> bool:
+    """Say whether chains of Langevin or of Ozaki cross between the modes, by R-hat.
+
+    Args:
+        each: of `comparisons`.
+    """
+    hats = [row["r_hat"] for row in (each.langevin, each.ozaki) if row is not None]
+    return min(hats) <= CROSSES
+
+
 def why(each: Comparison) -> str:
     """Return what decided a comparison, in words made of its numbers.
 
@@ -102,7 +120,7 @@ def why(each: Comparison) -> str:
         return "no guard of Ozaki ended within the bounds"
     if not langevin["within_bound"]:
         return "Langevin did not end within the bounds"
-    if min(langevin["r_hat"], ozaki["r_hat"]) > CROSSES:
+    if not crossing(each):
         hats = f"{langevin['r_hat']:.2f} and {ozaki['r_hat']:.2f}"
         return f"neither crosses between the modes (R-hat {hats})"
     longer = ozaki["seconds_per_iteration"] / langevin["seconds_per_iteration"]

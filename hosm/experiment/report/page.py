@@ -16,9 +16,10 @@ from PIL import Image
 
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.judge import VERDICTS
 from hosm.experiment.presenting.longer_runs import is_longer, short_name
-from hosm.experiment.report.claims import claims, replicated_claims
-from hosm.experiment.report.replication import Replicated, replication
+from hosm.experiment.report.claims import claims
+from hosm.experiment.report.replication import Replicated, replication, summary
 from hosm.experiment.report.results import Results
 from hosm.experiment.report.tables import display_tables
 from hosm.experiment.report.texts import captions, paper
@@ -93,9 +94,8 @@ def _replicated(found: Replicated, figures: dict[str, Path]) -> dict[str, Any]:
     """Return a claim of the paper as the template reads it, with its picture."""
     wanted = found.paper.figure
     name = next(each for each in figures if each == wanted or each.startswith(f"{wanted}-"))
-    lists = {"holds": found.holds, "fails": found.fails, "undecided": found.undecided}
     return {
-        **lists,
+        "places": found.places,
         "paper": found.paper,
         "verdict": found.verdict,
         "beside": found.beside,
@@ -151,9 +151,11 @@ def page_context(
         facts: as `facts` returns them.
     """
     judged = claims(results)
-    replicated = replication(replicated_claims(results))
+    replicated = replication(judged)
     return {
-        "replicated": [_replicated(found, figures) for found in replicated],
+        "entries": [_replicated(found, figures) for found in replicated],
+        "summary": summary(replicated),
+        "judged": {name: [each for each in judged if each.verdict == name] for name in VERDICTS},
         "errata": paper().errata,
         "facts": facts,
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
@@ -163,9 +165,6 @@ def page_context(
         "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
         "figures": {name: _picture(name, path) for name, path in figures.items()},
-        "failing": [claim for claim in judged if claim.verdict == "does not hold"],
-        "undecided": [claim for claim in judged if claim.verdict == "undecided"],
-        "holding": [claim for claim in judged if claim.verdict == "holds"],
     }
 
 

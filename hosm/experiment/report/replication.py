@@ -2,30 +2,48 @@
 
 The claims are those of Meng, Song, Li and Ermon (NeurIPS 2021), in its order and in our words;
 they lie in `paper.yaml` with the names of the judged claims that decide them. A claim of the paper
-holds if all of these hold, and holds only in part if some of them do. Claims of ours that a reader
-should know, such as a bias that the paper does not limit, stand beside it with their own verdicts.
+holds if all of these hold, and holds only in part if some of them do; if none holds and one fails,
+it does not hold; else it is undecided if one is, and vacuous if all are. Claims of ours that a
+reader should know, such as a bias that the paper does not limit, stand beside it with their own
+verdicts. Places are counted apart: the paper's claims, ours, and those that hold by construction.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hosm.experiment.presenting.judge import Claim
+import pandas as pd
+
+from hosm.experiment.presenting.judge import VERDICTS, Claim, Verdict
 from hosm.experiment.report.texts import PaperClaim, paper
 
-__all__ = ["Replicated", "replication"]
+__all__ = [
+    "Replicated",
+    "own_verdicts",
+    "paper_verdicts",
+    "replication",
+    "summary",
+    "verdict_tables",
+]
+
+SAID = {  # verdict -> of one claim, of several
+    "holds": ("holds", "hold"),
+    "holds only in part": ("holds only in part", "hold only in part"),
+    "does not hold": ("does not hold", "do not hold"),
+    "undecided": ("is undecided", "are undecided"),
+    "vacuous": ("is vacuous", "are vacuous"),
+    "not measured": ("is not measured", "are not measured"),
+}
 
 
 class Replicated(NamedTuple):
-    """A claim of the paper with its verdict; `holds` and the rest are judged places.
+    """A claim of the paper with its verdict; `places` are judged places, by their verdicts.
 
-    `tally` says of each statement beside it at how many of its places it holds.
+    `tally` says of each statement beside it at how many of its places it has which verdict.
     """
 
     paper: PaperClaim
     verdict: str
-    holds: list[Claim]
-    fails: list[Claim]
-    undecided: list[Claim]
+    places: dict[Verdict, list[Claim]]
     beside: list[Claim]
     tally: list[tuple[str, str]]
 
@@ -34,23 +52,26 @@ def _named(judged: Sequence[Claim], names: Sequence[str]) -> list[Claim]:
     return [claim for claim in judged if claim.name in names]
 
 
-def _verdict(holds: list[Claim], fails: list[Claim], undecided: list[Claim]) -> str:
-    if holds and not fails and not undecided:
-        return "holds"
-    if fails and not holds:
-        return "does not hold"
-    if holds:
-        return "holds only in part"
-    return "undecided" if undecided else "not measured"
+def _by_verdict(claims: Sequence[Claim]) -> dict[Verdict, list[Claim]]:
+    return {name: [claim for claim in claims if claim.verdict == name] for name in VERDICTS}
+
+
+def _verdict(places: dict[Verdict, list[Claim]]) -> str:
+    there = [name for name in VERDICTS if places[name]]
+    if "holds" in there:
+        return "holds" if there == ["holds"] else "holds only in part"
+    return there[0] if there else "not measured"
 
 
 def _tally(beside: list[Claim]) -> list[tuple[str, str]]:
-    """Return each statement with its verdict, or with how many of its places it holds at."""
+    """Return each statement with its verdict, or with its verdicts counted over its places."""
     found = []
     for statement in dict.fromkeys(claim.statement for claim in beside):
         verdicts = [claim.verdict for claim in beside if claim.statement == statement]
-        count = f"holds at {verdicts.count('holds')} of {len(verdicts)} places"
-        found.append((statement, verdicts[0] if len(set(verdicts)) == 1 else count))
+        counts = {name: verdicts.count(name) for name in VERDICTS if name in verdicts}
+        told = ", ".join(f"{name} at {count}" for name, count in counts.items())
+        several = f"{told} of {len(verdicts)} places"
+        found.append((statement, verdicts[0] if len(counts) == 1 else several))
     return found
 
 
@@ -58,17 +79,70 @@ def replication(judged: Sequence[Claim]) -> list[Replicated]:
     """Return each claim of the paper with its verdict, in the paper's order.
 
     Args:
-        judged: every claim, as `claims.replicated_claims` returns them.
+        judged: every claim, as `claims.claims` returns them.
     """
     found = []
     for claimed in paper().claims:
-        deciding = _named(judged, claimed.decides)
-        holds, fails, undecided = (
-            [claim for claim in deciding if claim.verdict == name]
-            for name in ("holds", "does not hold", "undecided")
-        )
+        places = _by_verdict(_named(judged, claimed.decides))
         beside = _named(judged, claimed.beside)
-        judged_as = _verdict(holds, fails, undecided)
-        told = Replicated(claimed, judged_as, holds, fails, undecided, beside, _tally(beside))
-        found.append(told)
+        found.append(Replicated(claimed, _verdict(places), places, beside, _tally(beside)))
     return found
+
+
+def _counts(claims: Sequence[Claim]) -> dict[str, str]:
+    """Return the cells that count places by their verdicts."""
+    counted = _by_verdict(claims).items()
+    return {f"{name.capitalize()}, places": str(len(places)) for name, places in counted}
+
+
+def summary(found: Sequence[Replicated]) -> str:
+    """Return how many claims of the paper have which verdict, as `2 hold, 1 is undecided`.
+
+    Args:
+        found: as `replication` returns them.
+    """
+    verdicts = [each.verdict for each in found]
+    counts = {name: verdicts.count(name) for name in SAID if name in verdicts}
+    return ", ".join(f"{count} {SAID[name][count > 1]}" for name, count in counts.items())
+
+
+def paper_verdicts(judged: Sequence[Claim]) -> pd.DataFrame:
+    """Return the paper's claims with their verdicts, and the places that each is judged at.
+
+    Args:
+        judged: every claim, as `claims.claims` returns them.
+    """
+    found = replication(judged)
+    deciding = [[claim for places in each.places.values() for claim in places] for each in found]
+    rows = [
+        {"Claim of the paper": each.paper.claim, "Verdict": each.verdict, **_counts(claims)}
+        for each, claims in zip(found, deciding, strict=True)
+    ]
+    total = {"Claim of the paper": f"all {len(rows)}", "Verdict": summary(found)}
+    return pd.DataFrame([*rows, {**total, **_counts([c for claims in deciding for c in claims])}])
+
+
+def own_verdicts(judged: Sequence[Claim]) -> pd.DataFrame:
+    """Return the project's own statements, and the places that each is judged at.
+
+    Args:
+        judged: every claim, as `claims.claims` returns them.
+    """
+    own = [claim for claim in judged if not claim.paper]
+    rows = []
+    for statement in dict.fromkeys(claim.statement for claim in own):
+        claims = [claim for claim in own if claim.statement == statement]
+        kind = "true by construction: checks the code" if claims[0].by_construction else "measured"
+        rows.append({"Our own statement": statement, "Kind": kind, **_counts(claims)})
+    measured = [claim for claim in own if not claim.by_construction]
+    total = {"Our own statement": "all that are measured", "Kind": "measured"}
+    return pd.DataFrame([*rows, {**total, **_counts(measured)}])
+
+
+def verdict_tables(judged: Sequence[Claim]) -> dict[str, pd.DataFrame]:
+    """Return the tables that count verdicts, by their files' names.
+
+    Args:
+        judged: every claim, as `claims.claims` returns them.
+    """
+    return {"verdicts-paper": paper_verdicts(judged), "verdicts-own": own_verdicts(judged)}

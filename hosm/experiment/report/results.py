@@ -11,7 +11,7 @@ from hosm.experiment.denoising.results import Denoising, load_denoising
 from hosm.experiment.diversity.results import Diversity, load_diversity
 from hosm.experiment.mixing.results import Mixing, load_mixing
 from hosm.experiment.reduction.results import Reduction, load_reduction
-from hosm.experiment.settings import load_params
+from hosm.experiment.settings import SweepParams, load_params
 from hosm.experiment.training_losses.results import load_training_losses
 from hosm.experiment.uncertainty.results import Denoiser, load_denoisers
 
@@ -36,6 +36,13 @@ class Results:
     training: dict[str, pd.DataFrame]
 
 
+def _batches(sweep: SweepParams) -> dict[str, int]:
+    """Return the points in a batch of s1 that trains on fresh draws, by data set."""
+    first = [cell for cell in sweep.every_cell() if cell["target"] == "dsm-vr"]
+    fresh = [cell for cell in first if cell["regime"] == "streaming"]
+    return {cell["dataset"]: sweep.model(cell).batch_size for cell in fresh}
+
+
 def load_results(root: Path) -> Results:
     """Read what the stages wrote.
 
@@ -49,7 +56,7 @@ def load_results(root: Path) -> Results:
     params = load_params(root / "params.yaml")
     found, kept = root / "data" / "results", root / "reports" / "whole"
     return Results(
-        accuracy=load_accuracy(found, kept),
+        accuracy=load_accuracy(found, kept, _batches(params.sweep)),
         reduction=load_reduction(found),
         cost=load_cost(found),
         mixing=load_mixing(found, kept, params.mixing.bias_bound),

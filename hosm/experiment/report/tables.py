@@ -15,7 +15,9 @@ from hosm.experiment.diversity.tables import diversity_tables
 from hosm.experiment.mixing.tables import mixing_tables
 from hosm.experiment.presenting import formats
 from hosm.experiment.reduction.tables import reduction_tables
-from hosm.experiment.report.headline import headline_table
+from hosm.experiment.report.claims import claims
+from hosm.experiment.report.headline import headline_tables
+from hosm.experiment.report.replication import verdict_tables
 from hosm.experiment.report.results import Results
 from hosm.experiment.uncertainty.tables import uncertainty_tables
 from hosm.io import write_whole
@@ -26,7 +28,8 @@ __all__ = ["display_tables", "write_all", "write_table"]
 def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
     tables = {
-        "headline": headline_table(results),
+        **headline_tables(results),
+        **verdict_tables(claims(results)),
         **accuracy_tables(results.accuracy),
         **reduction_tables(results.reduction),
         **cost_tables(results.cost),

@@ -34,13 +34,17 @@ class Caption(Text):
 
 
 class PaperClaim(Text):
-    """A claim of the paper, and the names of the claims that decide it or stand beside it."""
+    """A claim of the paper, and the names of the claims that decide it or stand beside it.
+
+    `missing` says what of the paper's evidence is not reproduced.
+    """
 
     claim: Words
     source: Words
     figure: Words
     decides: list[Words] = Field(min_length=1)
     beside: list[Words] = []
+    missing: str = ""
 
 
 class Erratum(Text):

@@ -93,6 +93,7 @@ def explained_figure(directions: pd.DataFrame) -> Figure:
 def uncertainty_drawings(name: str, found: Denoiser) -> Drawings:
     """Return what draws the figures of one set of images, by their names."""
     images, shape = found.pictures, found.card["shape"]
+    rank = found.card["settings"]["rank"]
     sigmas = list(found.numbers.loc[found.numbers["model"] == "range", "sigma"])
     charts: Drawings = {
         f"calibration-{name}": lambda: calibration_figure(found.reliability),
@@ -101,7 +102,7 @@ def uncertainty_drawings(name: str, found: Denoiser) -> Drawings:
     if images:
         charts |= {
             f"variance-{name}": lambda: pictures.variance_figure(images, shape, sigmas),
-            f"directions-{name}": lambda: pictures.directions_figure(images, shape),
+            f"directions-{name}": lambda: pictures.directions_figure(images, shape, rank),
             f"traversals-{name}": lambda: pictures.traversals_figure(images, shape),
         }
     return charts

@@ -86,13 +86,17 @@ def variance_figure(
 
 
 @styled
-def directions_figure(arrays: dict[str, Array], shape: Sequence[int]) -> Figure:
+def directions_figure(arrays: dict[str, Array], shape: Sequence[int], rank: int) -> Figure:
     """Draw eigenvectors of the posterior covariance of some images, the paper's choice of them.
+
+    C is a diagonal plus a matrix of rank r, so that of its eigenvectors those after the first r
+    come from the diagonal alone; they are marked.
 
     Args:
         arrays: `clean`, `noisy`, `mean`, (n, D); `which`, (k,); `eigenvalues`, (n, k);
             `directions`, (n, D, k); `trace`, (n,).
         shape: channels, height and width of an image.
+        rank: r of the model.
     """
     which, count = arrays["which"], min(DIRECTED, len(arrays["clean"]))
     rows = -(-len(which) // IN_A_ROW)
@@ -106,6 +110,8 @@ def directions_figure(arrays: dict[str, Array], shape: Sequence[int]) -> Figure:
         for j, number in enumerate(which):
             _signed(flat[j], arrays["directions"][i, :, j], shape)
             flat[j].set_title(f"{number}", fontsize=8, loc="center")
+            if number > rank:
+                flat[j].set_xlabel("from the\ndiagonal alone", fontsize=5.5)
         for ax in flat[len(which) :]:
             ax.set_visible(False)
     leading = which <= IN_A_ROW

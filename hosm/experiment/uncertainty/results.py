@@ -23,7 +23,10 @@ FRAMES = {  # field -> file, and the columns that a report needs
         "reliability.csv",
         "model sigma bin predicted observed standard_error entries scale",
     ),
-    "directions": ("directions.csv", "method k share seconds images sigma"),
+    "directions": (
+        "directions.csv",
+        "method k share seconds seconds_low seconds_high images sigma",
+    ),
 }
 PICTURES = "clean noisy mean which eigenvalues directions trace"
 

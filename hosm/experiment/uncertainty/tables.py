@@ -39,8 +39,18 @@ def calibration_table(numbers: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _likelihood(row: Row, column: str) -> str:
+    """Return a negative log-likelihood under C, and whether the floor of clipping decides it."""
+    clipped = " (clip floor)" if row["clipped_share"] > 0 else ""
+    return f"{formats.number(row[column], 4)}{clipped}"
+
+
 def likelihood_table(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return negative log-likelihoods of clean images by noise scale, model and covariance."""
+    """Return negative log-likelihoods of clean images by noise scale, model and covariance.
+
+    Where C has negative variances these are clipped to a small floor, against which any error of
+    the mean is huge: its likelihood is then that of the floor, and is marked so.
+    """
     rows = []
     for sigma, group in groups(numbers.sort_values("sigma", kind="stable"), "sigma"):
         for row in records(group):
@@ -48,10 +58,10 @@ def likelihood_table(numbers: pd.DataFrame) -> pd.DataFrame:
                 {
                     "σ": f"{sigma:g}",
                     "Model": KINDS[row["model"]],
-                    "C": formats.number(row["nll_low_rank"], 4),
+                    "C": _likelihood(row, "nll_low_rank"),
                     "Its diagonal": formats.number(row["nll_diagonal"], 4),
                     "One variance": formats.number(row["nll_isotropic"], 4),
-                    "C, scaled": formats.number(row["nll_scaled"], 4),
+                    "C, scaled": _likelihood(row, "nll_scaled"),
                     "Clipped share": f"{row['clipped_share']:.1%}",
                 }
             )

@@ -5,33 +5,63 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from hosm.experiment.accuracy.headline import accuracy_headline
 from hosm.experiment.report import headline
 
 FACTS = {"profile": "laptop", "seeds": [0, 1], "hardware": "2 cores of a test"}
 
 
+def _rows(block):
+    return [line for line in block.splitlines() if line.startswith("|")]
+
+
 def test_the_readme_block_holds_the_headline_numbers(results):
     block = headline.readme_block(results, FACTS)
-    lines = [line for line in block.splitlines() if line.startswith("|")][2:]
-    assert 8 <= len(lines) <= 20
+    assert 12 <= len(_rows(block)) - 4 <= 28  # without two heads
     for text in ("2.05 ± 0.544", "7.200 ± 0.031", "2.100 ± 0.031", "floor 1.76", "600×", "510×"):
         assert text in block
     assert "21.81 / 28.89" in block
     assert "6.0 % / 11.0 %" in block
     assert "-2,005 / -1,568 / -766" in block  # of the denoiser trained at length
     assert "-1,605" not in block
-    assert "21.7 at variance ratio 1.34, beyond the bounds / 28.9 at variance ratio 3.90" in block
+    assert "vacuous: 21.7 / 28.9, with 1.34 / 3.90 times the variance" in block
     assert "2.00 ± 0.28" in block  # of the samplers' longer study
-    assert block.endswith("ranges are least to largest.")
-    assert "means over 2 seeds (`make table1`)" in block
+    assert block.endswith("they say nothing of the law that was to\nbe sampled.")
+    assert "a mean over\n2 seeds (`make table1`)" in block
     assert "profile `laptop`, seeds 0, 1, on 2 cores of a test;" in block
 
 
-def test_the_readme_block_shows_fresh_draws_at_the_papers_middle_sigma(results):
+def _with_table1(results, table1):
+    whole = replace(results.accuracy.whole, table1=table1)
+    return replace(results, accuracy=replace(results.accuracy, whole=whole))
+
+
+def test_few_data_stand_beside_fresh_draws_whose_points_are_counted(results, only):
+    table1 = results.accuracy.whole.table1
+    finite = table1.assign(regime="finite", mean=9 * table1["mean"])
+    table = accuracy_headline(_with_table1(results, pd.concat([table1, finite])).accuracy.whole)
+    row = only(table, Estimate="s2, jacobian (the best here)")
+    points = results.accuracy.whole.card["protocol"]["train_points"]
+    assert row[f"Ours ± s.e., {points} points"] == "70.20 ± 0.25"
+    assert row["Ours ± s.e., fresh draws"] == "7.80 ± 0.25"
+    assert row["Points drawn"] == f"{2500 * 256:,}"  # steps of s1 times its batch
+    assert row["To beat"] == "constant 160"  # of the finite regime, nine times 17.8
+    best = only(table, Estimate="s2, jacobian, r = 30 (the best here)")
+    assert (best["To beat"], best["Paper"]) == ("floor 15.8", "–")
+
+
+def test_a_regime_that_is_not_there_is_a_dash(results):
+    table = accuracy_headline(results.accuracy.whole)
+    points = results.accuracy.whole.card["protocol"]["train_points"]
+    assert set(table[f"Ours ± s.e., {points} points"]) == {"–"}
+    finite = results.accuracy.whole.table1.assign(regime="finite")
+    table = accuracy_headline(_with_table1(results, finite).accuracy.whole)
+    assert set(table["Ours ± s.e., fresh draws"]) == set(table["Points drawn"]) == {"–"}
+
+
+def test_the_readme_block_shows_the_papers_middle_sigma(results):
     accuracy = results.accuracy.whole.table1
-    other = [accuracy.assign(regime="finite", mean=0.5), accuracy.assign(sigma=0.1, mean=0.6)]
-    whole = replace(results.accuracy.whole, table1=pd.concat([*other, accuracy]))
-    changed = replace(results, accuracy=replace(results.accuracy, whole=whole))
+    changed = _with_table1(results, pd.concat([accuracy.assign(sigma=0.1, mean=0.6), accuracy]))
     assert headline.readme_block(changed, FACTS) == headline.readme_block(results, FACTS)
 
 

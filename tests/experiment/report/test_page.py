@@ -142,20 +142,31 @@ def test_the_best_is_marked_by_an_element_not_by_asterisks(text):
 
 def test_what_does_not_hold_comes_from_the_numbers(text, results, paths, facts):
     section = text.partition('id="not"')[2].partition('id="again"')[0]
-    failing = section.partition("What holds")[0]
+    failing = section.partition("<h3>Vacuous")[0]
     assert "s2 trained by the paper&#39;s objective has a smaller error than" in failing
     assert "Ozaki, as printed – (ε = 5, diverged)" in failing
     assert "predicted variance and squared error of a pixel have a correlation" not in failing
     context = page.page_context(results, paths, facts)
-    kinds = [context[name] for name in ("failing", "undecided", "holding")]
-    assert section.count('<span class="verdict') == sum(map(len, kinds))
+    assert section.count('<span class="verdict') == sum(map(len, context["judged"].values()))
 
 
-def test_a_run_without_failures_says_so(results, paths, facts):
-    context = page.page_context(results, paths, facts) | {"failing": [], "undecided": []}
-    rendered = page.render_page(context)
-    assert "Every statement that was judged holds or is undecided." in rendered
-    assert "Undecided</h3>" not in rendered
+def test_a_vacuous_claim_is_shown_with_its_meaning(text):
+    section = text.partition("<h3>Vacuous</h3>")[2].partition("<h3>")[0]
+    assert "Ozaki, floor 28.9 (ε = 5, biased)" in section
+    meaning = text.partition('id="counts"')[2].partition("<table>")[0]
+    assert "draws whose bias is beyond the bounds" in meaning
+
+
+def test_a_verdict_without_claims_has_no_heading(results, paths, facts):
+    context = page.page_context(results, paths, facts)
+    context["judged"] = {**context["judged"], "undecided": []}
+    assert "Undecided</h3>" not in page.render_page(context)
+
+
+def test_the_papers_claims_are_counted_apart(text):
+    start = text.partition('id="what"')[2].partition("</section>")[0]
+    assert f"Of {len(paper().claims)} claims of the paper, " in start
+    assert "CIFAR-10, is not reproduced" in text
 
 
 def test_the_header_says_where_the_numbers_come_from(text, facts):
@@ -200,8 +211,8 @@ def test_what_the_results_say_is_escaped(results, paths, facts):
 
 def test_a_context_that_lacks_something_is_an_error(results, paths, facts):
     context = page.page_context(results, paths, facts)
-    del context["undecided"]
-    with pytest.raises(jinja2.UndefinedError, match="undecided"):
+    del context["summary"]
+    with pytest.raises(jinja2.UndefinedError, match="summary"):
         page.render_page(context)
 
 

@@ -22,7 +22,7 @@ def _changed(frame, of, **values):
 @pytest.mark.parametrize(
     ("of", "values", "name"),
     [
-        ("model == 'range'", {"correlation": 0.7}, "variance-correlates-with-error"),
+        ("model == 'range'", {"correlation": 0.6}, "variance-correlates-with-error"),
         ("sigma == 0.3", {"nll_low_rank": -1500.0}, "low-rank-likelier"),
         ("sigma == 0.3", {"nll_diagonal": -700.0}, "low-rank-likelier"),
         ("sigma == 0.5", {"edge_variance": 0.001}, "variance-larger-at-edges"),
@@ -59,7 +59,17 @@ def test_one_bin_of_one_scale_decides_over_reliability(results):
     assert claim_of(_denoiser_claims(results, reliability=other), where, name).verdict == "holds"
 
 
-@pytest.mark.parametrize("values", [{"share": 0.5}, {"seconds": 0.05}])
+def test_a_correlation_near_the_bound_is_undecided(results):
+    """Of 100 images: (1 - 0.79²) / 10 = 0.038 is its standard error."""
+    numbers = _changed(results.denoisers["mnist5k"].numbers, "sigma == 0.3", correlation=0.79)
+    judged = _denoiser_claims(results, numbers=numbers)
+    claim = claim_of(judged, "denoiser, mnist5k", "variance-correlates-with-error")
+    assert claim.verdict == "undecided" and "0.790 ± 0.038" in claim.evidence
+
+
+@pytest.mark.parametrize(
+    "values", [{"share": 0.5}, {"seconds": 0.05, "seconds_low": 0.05, "seconds_high": 0.05}]
+)
 def test_directions_must_hold_as_much_and_cost_little(results, values):
     directions = results.denoisers["mnist5k"].directions
     where, name = "denoiser, mnist5k", "directions-of-s2"

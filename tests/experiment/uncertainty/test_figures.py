@@ -23,13 +23,23 @@ def test_predicted_variance_and_measured_error_share_one_scale_in_a_line(denoise
 
 def test_directions_are_diverging_and_their_share_of_variance_is_stated(denoiser, words):
     arrays = denoiser.pictures
-    figure = pictures.directions_figure(arrays, (1, 8, 8))
+    figure = pictures.directions_figure(arrays, (1, 8, 8), 5)
     share = float((arrays["eigenvalues"][:, :11].sum(1) / arrays["trace"]).mean())
     assert f"The first 11 directions hold {share:.0%} of the variance" in words(figure)
     images = [image for ax in figure.axes for image in ax.images]
     limits = [image.get_clim() for image in images if image.get_cmap().name == "RdBu_r"]
     assert len(limits) == pictures.DIRECTED * len(arrays["which"])
     assert all(low == -high for low, high in limits)
+
+
+def test_directions_beyond_the_rank_are_marked_as_of_the_diagonal(denoiser):
+    drawings = figures.uncertainty_drawings("mnist5k", denoiser)
+    figure, rank = drawings["directions-mnist5k"](), denoiser.card["settings"]["rank"]
+    marked = [ax.get_title() for ax in figure.axes if "diagonal alone" in ax.get_xlabel()]
+    beyond = [str(number) for number in denoiser.pictures["which"] if number > rank]
+    assert marked == pictures.DIRECTED * beyond and 0 < len(beyond) < len(
+        denoiser.pictures["which"]
+    )
 
 
 def test_traversals_step_from_the_mean_by_standard_deviations(denoiser, words):
@@ -49,7 +59,7 @@ def test_colour_images_are_shown_in_colour_and_their_channels_apart(words):
     assert figure.axes[0].images[0].get_array().shape == (4, 4, 3)
     assert figure.axes[2].images[0].get_array().shape == (4, 12)
     assert any("red, green, blue side by side" in text for text in words(figure))
-    directions = pictures.directions_figure(arrays, (3, 4, 4))
+    directions = pictures.directions_figure(arrays, (3, 4, 4), 5)
     assert directions.axes[1].images[0].get_array().shape == (4, 4)
 
 

@@ -17,7 +17,8 @@ def test_likelihoods_are_listed_by_scale_and_model(results, only):
     table = tables.likelihood_table(results.denoisers["mnist5k"].numbers)
     assert list(table["σ"]) == ["0.3", "0.5", "0.5", "0.5"]
     free = only(table, Model="one σ, jacobian, no psd")
-    assert (free["C"], free["Clipped share"]) == ("-1,300", "7.0%")
+    assert (free["C"], free["Clipped share"]) == ("-1,300 (clip floor)", "7.0%")
+    assert "clip" not in only(table, Model="one σ")["C"]  # nothing was clipped
 
 
 def test_directions_have_shares_and_a_time_for_each_image(results, only):
