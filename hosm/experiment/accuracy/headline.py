@@ -1,7 +1,6 @@
 """The headline numbers of table 1: few data beside fresh draws, and what is to be beaten."""
 
 import math
-from typing import Any
 
 import pandas as pd
 
@@ -53,6 +52,27 @@ def _error(row: Row | None) -> str:
     return formats.plus_minus(row["mean"], row["standard_error"])
 
 
+def _line(key: tuple[str, float], note: str, cells: Cells, points: str) -> dict[str, str]:
+    """Return the cells of one estimate: what it is, the paper's error, and ours by regime."""
+    finite, streaming = (cells[name] for name in REGIMES)
+    there = finite or streaming
+    printed, rank = there[key], f", r = {key[1]:.0f}" if key[1] > 0 else ""
+    return {
+        f"Squared error of the Hessian, σ = {printed['sigma']:g}": str(printed["dataset"]),
+        "Estimate": f"{key[0]}{rank}{note}",
+        "To beat": _rival(there, key),
+        "Paper": formats.paper_value(printed["paper"], printed["paper_deviation"]),
+        f"Ours ± s.e., {points} points": _error(finite.get(key)),
+        "Ours ± s.e., fresh draws": _error(streaming.get(key)),
+    }
+
+
+def _drawn(cells: Cells, batch: int) -> str:
+    """Return how many fresh points s1 drew, a dash where there are none."""
+    baseline = cells["streaming"].get((BASELINE, 0))
+    return formats.count(baseline["steps"] * batch) if baseline else formats.DASH
+
+
 def accuracy_headline(found: PaperSizes) -> pd.DataFrame:
     """Return the baseline, the paper's objective and the best objective of each data set.
 
@@ -62,25 +82,10 @@ def accuracy_headline(found: PaperSizes) -> pd.DataFrame:
     Args:
         found: table 1 at the paper's sizes.
     """
-    points = found.card["protocol"]["train_points"]
-    rows: list[dict[str, Any]] = []
+    points, rows = found.card["protocol"]["train_points"], []
     for dataset, group in groups(found.table1, "dataset"):
         cells = _cells(group)
-        finite, streaming = cells.values()
-        there = finite or streaming
-        baseline = streaming.get((BASELINE, 0))
-        drawn = baseline["steps"] * found.batches[dataset] if baseline else math.nan
-        for key, note in _shown(there).items():
-            rank, printed = f", r = {key[1]:.0f}" if key[1] > 0 else "", there[key]
-            rows.append(
-                {
-                    f"Squared error of the Hessian, σ = {printed['sigma']:g}": str(dataset),
-                    "Estimate": f"{key[0]}{rank}{note}",
-                    "To beat": _rival(there, key),
-                    "Paper": formats.paper_value(printed["paper"], printed["paper_deviation"]),
-                    f"Ours ± s.e., {points} points": _error(finite.get(key)),
-                    "Ours ± s.e., fresh draws": _error(streaming.get(key)),
-                    "Points drawn": formats.count(drawn),
-                }
-            )
+        drawn = _drawn(cells, found.batches[dataset])
+        for key, note in _shown(cells["finite"] or cells["streaming"]).items():
+            rows.append({**_line(key, note, cells, points), "Points drawn": drawn})
     return pd.DataFrame(rows)
