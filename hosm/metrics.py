@@ -62,8 +62,7 @@ class _Operator(Protocol):
     def __getitem__(self, index: Any, /) -> _Operator: ...  # noqa: ANN401
     def to_dense(self) -> Tensor: ...
     def diagonal(self) -> Tensor: ...
-    def solve(self, b: Tensor) -> Tensor: ...
-    def log_determinant(self) -> Tensor: ...
+    def squared_distance(self, b: Tensor) -> Tensor: ...
 
 
 Matrices = Tensor | _Operator
@@ -197,32 +196,34 @@ def coverage(
 
     The region is {x : (x - m)^T C^-1 (x - m) <= q}, q the quantile of chi^2 with D degrees of
     freedom. A calibrated posterior covers the share `probability`, up to sqrt(p (1 - p) / n).
+    `hosm.uncertainty.coverage` is the same for a `Posterior`.
 
     Args:
         points: x, shape (n, D).
         mean: m at each point, shape (n, D).
-        covariance: C at each point, shape (n, D, D), or an operator of that shape with `solve`.
+        covariance: C at each point, shape (n, D, D), or an operator of that shape with
+            `squared_distance`.
         probability: p in [0, 1], a number, or several of shape (k,), as the result then.
 
     Returns:
-        The share of the n points, shape () or (k,).
+        The share of the n points, shape () or (k,), float64.
 
     Raises:
         ValueError: if shapes do not fit or are empty, points or means are of integers or not
-            finite, C is not symmetric and positive definite, or p is not in [0, 1].
+            finite, C is not symmetric and positive definite (an operator's diagonal d must also
+            have no zero entry), or p is not in [0, 1].
     """
     checked("points", points, "n", "D")
-    levels = torch.as_tensor(probability, dtype=points.dtype, device=points.device)
+    levels = torch.as_tensor(probability, dtype=torch.float64, device=points.device)
     if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
         raise ValueError(f"probability must be from 0 to 1, got {probability}")
     square = (*points.shape, *points.shape[-1:])
     if mean.shape != points.shape or _shape(covariance) != square:
         wanted = "(n, D), (n, D) and (n, D, D)"
         raise _shape_error(wanted, points=points, mean=mean, covariance=covariance)
-    distances = _mahalanobis(points - checked("mean", mean, "n", "D"), covariance)
-    half = torch.full_like(distances, 0.5 * points.shape[-1])
-    share = torch.special.gammainc(half, 0.5 * distances)
-    return (share <= levels.unsqueeze(-1)).to(points.dtype).mean(-1)
+    half = _mahalanobis(points - checked("mean", mean, "n", "D"), covariance).double() / 2
+    share = torch.special.gammainc(torch.full_like(half, points.shape[-1] / 2), half)
+    return (share <= levels.unsqueeze(-1)).double().mean(-1)
 
 
 def _mahalanobis(centred: Tensor, covariance: Matrices) -> Tensor:
@@ -233,8 +234,7 @@ def _mahalanobis(centred: Tensor, covariance: Matrices) -> Tensor:
         whitened = torch.linalg.solve_triangular(factor, centred.unsqueeze(-1), upper=False)
         distances = torch.where(info > 0, -1.0, whitened.square().sum((-2, -1)))
     else:
-        covariance.log_determinant()  # an error unless C > 0
-        distances = (centred * covariance.solve(centred)).sum(-1)
+        distances = covariance.squared_distance(centred)
     if not (distances >= 0).all():
         found = f"squared distances down to {distances.min()}"
         raise ValueError(f"covariance must be positive definite and without NaN, got {found}")

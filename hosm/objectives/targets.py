@@ -15,17 +15,15 @@ it needs; the joint objective, the heads on a frozen s1, the settings of trainin
 and the experiment all read it. To add a target, write its integrand and add one entry.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import LowRankMultivariateNormal
 
 from hosm.noise import Scale, broadcast_scale, repeat_scale
-from hosm.operators import DiagonalPlusLowRank, factor_image, factor_products
+from hosm.operators import DiagonalPlusLowRank, factor_image, factor_products, positive_inverse
 
 __all__ = [
     "TARGETS",
@@ -43,7 +41,6 @@ __all__ = [
     "stencil",
 ]
 
-HALF_LOG_TWO_PI = math.log(2 * math.pi) / 2
 JACOBIAN_WEIGHT = 100.0  # of `jacobian` within `likelihood`, in units of sigma
 
 VarianceReduction = Literal["control", "antithetic"] | None
@@ -232,9 +229,9 @@ def likelihood(
     if diagonal or not s2.rank:
         return score
     factor = broadcast_scale(sigma, 3) * s2.factor
-    own, zero = 1 + scale**2 * s2.diag, torch.zeros_like(error)
-    law = LowRankMultivariateNormal(zero, factor, own, validate_args=False)
-    return score - law.log_prob(error) - error.shape[1] * HALF_LOG_TWO_PI
+    inverse = positive_inverse(1 + scale**2 * s2.diag, factor)
+    whole = inverse.forms(error.unsqueeze(-2)).squeeze(-1) + inverse.log_determinant()
+    return score + whole / 2
 
 
 # The registry ----------------------------------------------------------------------------------

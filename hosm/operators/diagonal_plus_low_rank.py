@@ -7,13 +7,11 @@ $$A = \mathrm{diag}(d) + U\,\mathrm{diag}(c)\,U^T, \qquad c_j = \pm 1,$$
 with d of shape (\*, D) and U (\*, D, k). The model s2 = diag(alpha) + beta beta^T of Meng, Song,
 Li and Ermon, "Estimating High Order Gradients of the Data Distribution by Denoising", NeurIPS
 2021, section 4.1, has c = +1; sums and multiples stay in the form. Only `to_dense`, and where it
-is the cheaper way `eigenpairs` and `function_matvec`, build a D x D matrix. With G = U^T U and
-K = diag(c) + U^T diag(1/d) U (A may be indefinite, and K have no Cholesky factor),
+is the cheaper way `eigenpairs` and `function_matvec`, build a D x D matrix. With G = U^T U,
 
-$$\|A\|_F^2 = \sum_i d_i^2 + 2 \sum_i d_i (U c U^T)_{ii} + \sum_{jk} c_j c_k G_{jk}^2,
-\quad A^{-1} b = b/d - (U/d) K^{-1} U^T (b/d), \quad |\det A| = \prod_i |d_i|\,|\det K|,$$
+$$\|A\|_F^2 = \sum_i d_i^2 + 2 \sum_i d_i (U c U^T)_{ii} + \sum_{jk} c_j c_k G_{jk}^2;$$
 
-and A has n_-(d) + n_+(K) - n_+(c) negative eigenvalues (additivity of inertia, Haynsworth 1968).
+`hosm.operators.inverses` has A^-1, det A and the number of negative eigenvalues.
 
 Shapes and dtypes are checked, values in general not: that would wait for the device.
 """
@@ -29,6 +27,7 @@ import torch
 from torch import Tensor
 
 from hosm.checks import check_count, checked
+from hosm.operators.inverses import Inverse, inverse_of
 from hosm.operators.spectra import lanczos_function, leading_eigenvectors
 
 __all__ = [
@@ -195,35 +194,55 @@ class DiagonalPlusLowRank:
         low_rank = (gram * gram.mT).sum((-2, -1))
         return (self.diag * (2 * self.diagonal() - self.diag)).sum(-1) + low_rank
 
-    def _capacitance(self) -> Tensor:
-        """Return K = diag(c) + U^T diag(1/d) U, shape (*, k, k)."""
-        if (self.diag == 0).any():
-            raise ValueError("diag must have no zero entry for solve and log_determinant, got one")
-        return torch.diag(self.signs) + self.factor.mT @ (self.factor / self.diag.unsqueeze(-1))
+    def _inverse(self) -> Inverse:
+        return inverse_of(self.diag, self.factor, self.signs)
+
+    def _positive_inverse(self) -> Inverse:
+        """Return the inverse of A > 0; ValueError for another A."""
+        inverse = self._inverse()
+        for number, kind in zip(inverse.inertia(), ("negative", "zero"), strict=True):
+            if number.any():
+                found = f"{int(number.max())} {kind} eigenvalues"
+                raise ValueError(f"A must be positive definite, got {found}")
+        return inverse
 
     def solve(self, b: Tensor, *, check: bool = True) -> Tensor:
-        """Return A^-1 b, of the shape of b, by the formula above (Woodbury).
+        """Return A^-1 b, of the shape of b (`hosm.operators.inverses`).
 
         ValueError if an entry of d is 0, LinAlgError if A is singular and `check` is set.
         """
-        scaled = as_columns(self.diag, b) / self.diag.unsqueeze(-1)
-        K, rhs = self._capacitance(), (scaled.mT @ self.factor).mT
-        inner = torch.linalg.solve_ex(K, rhs, check_errors=check).result
-        return in_shape_of(
-            self.diag, scaled - (inner.mT @ self.factor.mT).mT / self.diag.unsqueeze(-1), b
-        )
+        rows = as_columns(self.diag, b).mT
+        return in_shape_of(self.diag, self._inverse().solve(rows, check=check).mT, b)
+
+    def squared_distance(self, b: Tensor) -> Tensor:
+        """Return b^T A^-1 b, shape (*) or (*, m); never negative where all signs are +1.
+
+        ValueError unless A > 0 and no entry of d is 0.
+        """
+        forms = self._positive_inverse().forms(as_columns(self.diag, b).mT)
+        return forms.squeeze(-1) if b.ndim == self.diag.ndim else forms
 
     def log_determinant(self) -> Tensor:
         """Return log det A, shape (*); ValueError unless A > 0 and no entry of d is 0."""
-        values = torch.linalg.eigvalsh(self._capacitance())
-        negative = (self.diag < 0).sum(-1) + (values > 0).sum(-1) - (self.signs > 0).sum()
-        if negative.any():
-            raise ValueError(f"A must be positive, got {negative.max()} negative eigenvalues")
-        return self.diag.abs().log().sum(-1) + values.abs().log().sum(-1)
+        return self._positive_inverse().log_determinant()
+
+    def log_density(self, b: Tensor) -> Tensor:
+        """Return log N(b; 0, A) in nats, shape (*) or (*, m).
+
+        ValueError unless A > 0 and no entry of d is 0: a singular A has no density.
+        """
+        inverse = self._positive_inverse()
+        forms = inverse.forms(as_columns(self.diag, b).mT)
+        constant = self.diag.shape[-1] * math.log(2 * math.pi)
+        out = -0.5 * (forms + (inverse.log_determinant() + constant).unsqueeze(-1))
+        return out.squeeze(-1) if b.ndim == self.diag.ndim else out
 
     def _spectrum(self) -> tuple[Tensor, Tensor]:
         """Return l (*, m) and orthonormal P (*, D, m), m = min(D, k): U c U^T = P diag(l) P^T."""
         basis, upper = torch.linalg.qr(self.factor)
+        if (self.signs > 0).all():  # squares of singular values are not negative
+            vectors, roots, _ = torch.linalg.svd(upper, full_matrices=False)
+            return roots.square(), basis @ vectors
         values, vectors = torch.linalg.eigh((upper * self.signs) @ upper.mT)
         return values, basis @ vectors
 
@@ -241,7 +260,8 @@ class DiagonalPlusLowRank:
         S = diag(d)^(1/2) (I + P ((1 + l)^(1/2) - 1) P^T) is symmetric only if d is constant.
         """
         root, values, basis = self._whitened()
-        if (values < -1 - 1e3 * torch.finfo(values.dtype).eps).any():
+        scale = values.abs().sum(-1, keepdim=True).clamp_min(1)
+        if (values < -1 - 1e3 * torch.finfo(values.dtype).eps * scale).any():
             raise ValueError(f"A / d must have no negative eigenvalue, got {1 + values.min():g}")
         stretch = (1 + values).clamp_min(0).sqrt().unsqueeze(-2) - 1
         w = as_columns(self.diag, v)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hosm import metrics
 from hosm.checks import check_count, check_one_shape, check_probabilities, checked
 from hosm.uncertainty.gaussian_posterior import Posterior, leading_directions
 
@@ -56,22 +57,22 @@ class Reliability(NamedTuple):
 def coverage(law: Posterior, x: Tensor, levels: Sequence[float]) -> Tensor:
     """Return how often x lies in the ellipsoids that N(m, C) gives these probabilities.
 
+    This is `hosm.metrics.coverage` of a posterior.
+
     Args:
         law: the posterior at n noisy points.
         x: the clean points, shape (n, D).
-        levels: probabilities, between 0 and 1.
+        levels: probabilities, from 0 to 1.
 
     Returns:
         A frequency for each level, shape (levels,), float64.
 
     Raises:
-        ValueError: if x and the mean differ in shape, x is of integers or not finite, or a level
-            is not between 0 and 1.
+        ValueError: if x and the mean differ in shape, x is of integers or not finite, a level is
+            not from 0 to 1, d has a zero entry, or C is not positive definite.
     """
-    wanted = _checked_levels(law, x, levels)
-    half = law.squared_distance(x).double() / 2
-    probability = torch.special.gammainc(torch.full_like(half, x.shape[1] / 2), half)
-    return (probability.unsqueeze(1) <= wanted).double().mean(0)
+    wanted = torch.tensor(levels, dtype=torch.float64)
+    return metrics.coverage(x, law.mean, law.covariance, wanted)
 
 
 def interval_coverage(law: Posterior, x: Tensor, levels: Sequence[float]) -> Tensor:
@@ -86,22 +87,18 @@ def interval_coverage(law: Posterior, x: Tensor, levels: Sequence[float]) -> Ten
         A frequency over points and coordinates for each level, shape (levels,), float64.
 
     Raises:
-        ValueError: as `coverage`.
+        ValueError: if x and the mean differ in shape, x is of integers or not finite, or a level
+            is not between 0 and 1.
     """
-    wanted = _checked_levels(law, x, levels)
+    _check_clean(law, x)
+    check_probabilities("level", levels)
     z = ((x - law.mean).square() / (2 * law.variance)).sqrt().double()
-    return torch.stack([(z.erf() <= level).double().mean() for level in wanted])
+    return torch.stack([(z.erf() <= level).double().mean() for level in levels])
 
 
 def _check_clean(law: Posterior, x: Tensor) -> None:
     check_one_shape("(n, D)", x=x, mean=law.mean)
     checked("x", x, ...)
-
-
-def _checked_levels(law: Posterior, x: Tensor, levels: Sequence[float]) -> Tensor:
-    _check_clean(law, x)
-    check_probabilities("level", levels)
-    return torch.tensor(levels, dtype=torch.float64, device=x.device)
 
 
 def fitted_scale(law: Posterior, x: Tensor) -> float:

@@ -8,8 +8,9 @@ $$m = \tilde x + \sigma^2 s_1, \qquad C = \sigma^4 s_2 + \sigma^2 I,$$
 
 and N(m, C) is the Gaussian approximation of the posterior: exact where the data are Gaussian.
 With s2 = diag + low rank, so is C; its draws are m + U e + d^(1/2) e', with e and e'
-independent standard normal, and its density is that of a
-`torch.distributions.LowRankMultivariateNormal`.
+independent standard normal, and `hosm.operators.inverses` has what its density needs. Draws exist
+also where d holds zeros (and C may be singular); a density, a distance and a coverage do not, and
+raise ValueError.
 
 An exact C is positive semi-definite, an estimated one need not be. What is negative is
 clipped, never silently: `clipped_share` is the trace that the clipping adds, tr B, over
@@ -30,7 +31,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import LowRankMultivariateNormal
 
 from hosm.checks import (
     check_count,
@@ -117,21 +117,21 @@ class Posterior:
             Squared Mahalanobis distances, without unit, shape (n,) or (*, n).
 
         Raises:
-            ValueError: if x has another shape, is of integers or not finite.
+            ValueError: if x has another shape, is of integers or not finite, d has a zero entry,
+                or C is not positive definite.
         """
-        offset = self._offset(x)
-        columns = offset.movedim(-2, 0).reshape(len(self.mean), -1, self.mean.shape[-1]).mT
-        squared = (columns * self.covariance.solve(columns)).sum(-2)  # (n, *)
-        return squared.mT.reshape(offset.shape[:-1])
+        return self.covariance.squared_distance(self._offsets(x)).mT.reshape(x.shape[:-1])
 
-    def _offset(self, x: Tensor) -> Tensor:
+    def _offsets(self, x: Tensor) -> Tensor:
+        """Return x - m as columns for each noisy point, shape (n, D, m) for x of m n points."""
         if x.shape[-2:] != self.mean.shape:
             found = f"{tuple(x.shape)} for a mean of shape {tuple(self.mean.shape)}"
             raise ValueError(f"x must have shape (n, D) or (*, n, D), got {found}")
-        return checked("x", x, ...) - self.mean
+        offset = (checked("x", x, ...) - self.mean).movedim(-2, 0)
+        return offset.reshape(len(self.mean), -1, self.mean.shape[-1]).mT
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw from N(m, C).
+        """Draw from N(m, C), also where d has zero entries.
 
         Args:
             n: number of draws for each noisy point.
@@ -141,11 +141,14 @@ class Posterior:
             The draws, shape (n, batch, D), for a mean of shape (batch, D).
 
         Raises:
-            ValueError: if n is not positive, or the generator belongs to another device.
+            ValueError: if n is not positive, the generator belongs to another device, d has a
+                negative entry (or, with -1 among the signs, a zero), or C is not semi-definite.
         """
         check_count("n", n)
         check_generator(generator, self.mean.device)
         m, C = self.mean, self.covariance
+        if (C.diag < 0).any():
+            raise ValueError(f"diag of C must be at least 0 for draws, got {C.diag.min():g}")
         sizes = (m.shape[-1],) if _has_negative(C) else (m.shape[-1], C.rank)
         e = [
             torch.randn(n, len(m), size, generator=generator, dtype=m.dtype, device=m.device)
@@ -166,15 +169,9 @@ class Posterior:
             Log-densities in nats, shape (n,) or (*, n).
 
         Raises:
-            ValueError: if x has another shape, is of integers or not finite.
+            ValueError: as `squared_distance`.
         """
-        offset, C = self._offset(x), self.covariance
-        if not _has_negative(C):
-            factor = C.factor if C.rank else torch.zeros_like(self.mean).unsqueeze(-1)
-            zero = torch.zeros_like(self.mean)
-            return LowRankMultivariateNormal(zero, factor, C.diag).log_prob(offset)
-        constant = offset.shape[-1] * math.log(2 * math.pi)
-        return -0.5 * (self.squared_distance(x) + C.log_determinant() + constant)
+        return self.covariance.log_density(self._offsets(x)).mT.reshape(x.shape[:-1])
 
 
 @torch.no_grad()

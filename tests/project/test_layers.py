@@ -19,7 +19,7 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "scores": "checks noise operators networks autodiff",
     "objectives": "checks noise operators autodiff",
     "training": "checks io noise autodiff objectives",
-    "uncertainty": "checks noise operators tweedie",
+    "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
     "cli": "checks io estimator",
     "moved": "",

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from hosm import metrics
 from hosm.operators import DiagonalPlusLowRank
 from hosm.uncertainty import Posterior, calibration
 
@@ -129,11 +130,30 @@ def test_levels_that_are_no_probabilities_are_named(level):
     law, x = random_law(5)
     for call in (
         lambda: law.interval(level),
-        lambda: calibration.coverage(law, x, [0.5, level]),
         lambda: calibration.interval_coverage(law, x, [level]),
     ):
         with pytest.raises(ValueError, match="level must be between 0 and 1, got"):
             call()
+
+
+@pytest.mark.parametrize("level", [1.5, -0.5, math.nan])
+def test_levels_of_regions_are_from_0_to_1(level):
+    """The bounds themselves are probabilities: of no point, and of all."""
+    law, x = random_law(5)
+    assert calibration.coverage(law, x, [0, 1]).tolist() == [0, 1]
+    with pytest.raises(ValueError, match=r"probability must be from 0 to 1, got .*" + f"{level}"):
+        calibration.coverage(law, x, [0.5, level])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_both_names_of_coverage_are_one_function(dtype):
+    law, x = random_law(200)
+    law = Posterior(law.mean.to(dtype), law.covariance.to(dtype), law.clipped_share)
+    levels = torch.tensor(LEVELS, dtype=F64)
+    found = calibration.coverage(law, x.to(dtype), LEVELS)
+    twins = law.covariance, law.covariance.to_dense()
+    for covariance in twins:
+        assert torch.equal(found, metrics.coverage(x.to(dtype), law.mean, covariance, levels))
 
 
 def test_other_bad_input_is_named():
