@@ -272,8 +272,9 @@ class DiagonalPlusLowRank:
 
         ValueError unless 0 < floor < 1 and d is finite.
         Entries of d below `floor` times the mean of |d| are raised to it; then, if c holds -1,
-        eigenvalues of diag(d)^(-1/2) A diag(d)^(-1/2) below `floor`. The share, tr B over
-        tr B + tr(A + B) up to the floor, is for a diagonal A its negative over its absolute part.
+        eigenvalues of diag(d)^(-1/2) A diag(d)^(-1/2) below `floor`, or below 64 roundings where
+        these are more, so that U, rounded, leaves A + B positive. The share, tr B over tr B +
+        tr(A + B) up to the floor, is for a diagonal A its negative over its absolute part.
         """
         if not 0 < floor < 1:
             raise ValueError(f"floor must be between 0 and 1, got {floor}")
@@ -286,7 +287,8 @@ class DiagonalPlusLowRank:
             root, values, basis = out._whitened()
             deficit = (-1 - values).clamp_min(0)
             added = added + (deficit.unsqueeze(-2) * (root * basis).square()).sum((-2, -1))
-            halves = [values.clamp_min(tiny), (-values).clamp(tiny, 1 - floor)]
+            least = max(floor, 64 * torch.finfo(values.dtype).eps)
+            halves = [values.clamp_min(tiny), (-values).clamp(tiny, 1 - least)]
             factor = torch.cat([root * basis * h.sqrt().unsqueeze(-2) for h in halves], -1)
             one = self.signs.new_ones(values.shape[-1])
             out = DiagonalPlusLowRank(out.diag, factor, torch.cat([one, -one]))

@@ -18,7 +18,8 @@ $$A = R^T R, \qquad \binom{U^T}{\mathrm{diag}(d)^{1/2}} = Q R,$$
 takes its place (`Wide`). Both stacks have full column rank whatever U is, so that zero and equal
 columns, and more columns than rows, have finite gradients. Of the ways that were measured (D = 50,
 10 columns, float32), a QR of W alone gives NaN there, and so does the Cholesky factor of I + W^T W
-for equal columns at d = 10^-6; that factor in float64 errs least, and takes three times as long.
+for equal columns at d = 10^-6; that factor in float64 takes three times as long, for digits that
+parts in float32 do not have.
 
 Columns with signs -1 come on top, A = B + V diag(c) V^T, by K = diag(c) + V^T B^-1 V. B takes in
 the columns with signs +1 where d > 0; else it is diag(d), which is Woodbury's formula. A has
@@ -212,7 +213,7 @@ def inverse_of(diag: Tensor, factor: Tensor, signs: Tensor) -> Inverse:
             f"diag must have no zero entry for an inverse or a determinant, got one at {found}"
         )
     taken = (signs > 0) & (diag > 0).all()
-    base = positive_inverse(diag, factor[..., taken]) if taken.any() else _Diagonal(diag)
     if taken.all():
-        return base
+        return positive_inverse(diag, factor)
+    base = positive_inverse(diag, factor[..., taken]) if taken.any() else _Diagonal(diag)
     return _Updated(base, factor[..., ~taken].mT, signs[~taken])

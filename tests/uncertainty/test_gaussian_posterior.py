@@ -10,7 +10,14 @@ from torch.distributions import MultivariateNormal
 
 from hosm.operators import DiagonalPlusLowRank
 from hosm.operators.diagonal_plus_low_rank import DENSE_SIZE
-from hosm.uncertainty import direction_z_scores, leading_directions, posterior, reliability
+from hosm.uncertainty import (
+    Posterior,
+    coverage,
+    direction_z_scores,
+    leading_directions,
+    posterior,
+    reliability,
+)
 
 D, N = 4, 6
 F64 = torch.float64
@@ -373,3 +380,63 @@ def test_bad_input_is_named(law, x_noisy):
             reliability(x_noisy.square(), x_noisy.square(), bins)
     with pytest.raises(ValueError, match="sigma"):
         posterior(exact_model(law, 0.5, lowest), x_noisy, -0.5)
+
+
+def with_diagonal(diag, rank=2, negative=0):
+    """N(0, diag(d) + U diag(c) U^T) at three points, with so many signs -1."""
+    d = torch.tensor(diag, dtype=F64).expand(3, -1)
+    signs = torch.tensor([1.0] * (rank - negative) + [-1.0] * negative)
+    C = DiagonalPlusLowRank(d, 0.1 * randn(*d.shape, rank), signs)
+    return Posterior(torch.zeros_like(d), C, d.new_zeros(3))
+
+
+@pytest.mark.parametrize("rank", [0, 2, 4])
+def test_what_has_a_zero_on_its_diagonal_has_draws_and_no_density(rank):
+    """Alike whether C is singular or, by the rank of U, is not."""
+    law = with_diagonal([1.0, 0.0, 2.0, 0.5], rank)
+    if rank:
+        assert_moments(law.sample(20_000, generator(5)), law.mean, law.covariance.to_dense())
+    assert bool((law.sample(5)[..., 1] == 0).all()) == (rank == 0)
+    x = torch.ones(3, 4, dtype=F64)
+    for call in (
+        lambda: law.log_prob(x),
+        lambda: law.squared_distance(x),
+        lambda: law.covariance.solve(x),
+        lambda: coverage(law, x, [0.5]),
+        law.covariance.log_determinant,
+    ):
+        with pytest.raises(ValueError, match=r"no zero entry .*, got one at \(0, 1\)"):
+            call()
+
+
+def test_what_is_no_covariance_has_neither():
+    x = torch.ones(3, 3, dtype=F64)
+    below, zero = with_diagonal([1.0, -0.5, 2.0]), with_diagonal([1.0, 0.0, 2.0], negative=1)
+    with pytest.raises(ValueError, match="diag of C must be at least 0 for draws, got -0.5"):
+        below.sample(2)
+    with pytest.raises(ValueError, match="diag must be above 0 for a square root, got 0"):
+        zero.sample(2)
+    for call in (below.log_prob, below.squared_distance):
+        with pytest.raises(ValueError, match="A must be positive definite, got 1 negative"):
+            call(x)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e-2, 1e-4, 1e-6, 1e-8])
+def test_thin_covariances_in_single_precision(ratio):
+    """D = 50, ten columns, d down to 1e-8 of them: coverage as in float64, no distance below 0."""
+    n, g = 200, generator()
+    factor = torch.randn(n, 50, 10, generator=g)
+    d = ratio * (0.5 + torch.rand(n, 50, generator=g))
+    law = Posterior(torch.zeros(n, 50), DiagonalPlusLowRank(d, factor), torch.zeros(n))
+    twin = Posterior(law.mean.double(), law.covariance.to(F64), law.clipped_share)
+    x = law.sample(3, g)
+    dense = MultivariateNormal(twin.mean, law.covariance.to(F64).to_dense())
+    # eps |U| d^(-1/2), of which a distance of 50 and a determinant have 50 each
+    bound = torch.finfo(torch.float32).eps * (50 / ratio) ** 0.5
+    assert float((law.log_prob(x) - dense.log_prob(x.double())).abs().max()) < 50 * bound
+    distance, truth = law.squared_distance(x), twin.squared_distance(x.double())
+    assert float((distance / truth - 1).abs().max()) < bound and float(distance.min()) > 0
+    levels = (0.5, 0.8, 0.95)
+    # one point in 200 may lie within such an error of the edge of a region
+    found, expected = (coverage(each, x[0].to(each.mean), levels) for each in (law, twin))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1.01 / n)
