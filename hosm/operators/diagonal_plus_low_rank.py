@@ -201,7 +201,7 @@ class DiagonalPlusLowRank:
         """Return the inverse of A > 0; ValueError for another A."""
         inverse = self._inverse()
         for number, kind in zip(inverse.inertia(), ("negative", "zero"), strict=True):
-            if number.any():
+            if (number > 0).any():
                 found = f"{int(number.max())} {kind} eigenvalues"
                 raise ValueError(f"A must be positive definite, got {found}")
         return inverse

@@ -50,9 +50,6 @@ class Inverse(Protocol):
     def forms(self, rows: Tensor) -> Tensor:
         """Return y^T A^-1 y for each row y of `rows`, (*, m, D); shape (*, m)."""
 
-    def gram(self, rows: Tensor) -> Tensor:
-        """Return y^T A^-1 y' for all pairs of rows of `rows`, (*, m, D); shape (*, m, m)."""
-
     def log_determinant(self) -> Tensor:
         """Return log |det A|, shape (*)."""
 
@@ -73,6 +70,7 @@ class _Diagonal:
         return (rows * self.solve(rows)).sum(-1)
 
     def gram(self, rows: Tensor) -> Tensor:
+        """Return y^T A^-1 y' for all pairs of rows, (*, m, D); shape (*, m, m)."""
         return rows @ self.solve(rows).mT
 
     def log_determinant(self) -> Tensor:
@@ -86,12 +84,14 @@ class _Positive:
     """The inverse of A > 0 by a linear map H with A^-1 = H^T H, which `half` applies."""
 
     def half(self, rows: Tensor) -> Tensor:
+        """Return H y for each row y, (*, m, D); shape (*, m, D) or (*, m, D + k)."""
         raise NotImplementedError
 
     def forms(self, rows: Tensor) -> Tensor:
         return self.half(rows).square().sum(-1)
 
     def gram(self, rows: Tensor) -> Tensor:
+        """Return y^T A^-1 y' for all pairs of rows, (*, m, D); shape (*, m, m)."""
         half = self.half(rows)
         return half @ half.mT
 
@@ -139,6 +139,9 @@ class _Wide(_Positive):
         return 2 * _log_diagonal(self.upper)
 
 
+_Base = _Diagonal | _Narrow | _Wide
+
+
 def _log_diagonal(upper: Tensor) -> Tensor:
     """Return the log of the product of the diagonal of R, (*, k, k), up to signs; shape (*)."""
     return upper.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
@@ -147,7 +150,7 @@ def _log_diagonal(upper: Tensor) -> Tensor:
 class _Updated:
     """The inverse of B + V diag(c) V^T, given that of B; V by rows, (*, p, D), and c, (p,)."""
 
-    def __init__(self, base: Inverse, rows: Tensor, signs: Tensor) -> None:
+    def __init__(self, base: _Base, rows: Tensor, signs: Tensor) -> None:
         self.base, self.rows, self.signs = base, rows, signs
         self.capacitance = torch.diag(signs) + base.gram(rows)  # K, (*, p, p)
 
@@ -169,9 +172,6 @@ class _Updated:
         images = self.base.solve(rows) @ self.rows.mT
         return self.base.forms(rows) - (images * self._inner(images, True)).sum(-1)
 
-    def gram(self, rows: Tensor) -> Tensor:
-        return rows @ self.solve(rows).mT
-
     def log_determinant(self) -> Tensor:
         return self.base.log_determinant() + self.eigenvalues.abs().log().sum(-1)
 
@@ -183,7 +183,7 @@ class _Updated:
         return negative + above, zero + zeros.sum(-1)
 
 
-def positive_inverse(diag: Tensor, factor: Tensor) -> Inverse:
+def positive_inverse(diag: Tensor, factor: Tensor) -> _Base:
     """Return the inverse of diag(d) + U U^T, without reading a value of either.
 
     Args:

@@ -252,3 +252,14 @@ def test_likelihood_of_thin_covariances(ratio):
     ):
         truth = rest - exact[name]
         assert largest(mine - truth) <= 5 * bound * largest(truth), name
+
+
+def test_a_matrix_that_is_not_a_number_gives_none():
+    d = torch.ones(2, 4)
+    d[0, 1] = math.nan
+    for A in (
+        DiagonalPlusLowRank.outer(d) + DiagonalPlusLowRank.from_diagonal(d / d),
+        DiagonalPlusLowRank(d, torch.ones(2, 4, 2)),
+    ):
+        for value in (A.log_determinant(), A.squared_distance(d / d), A.solve(d / d).sum(-1)):
+            assert value.isnan().tolist() == [True, False]

@@ -70,7 +70,7 @@ def take_steps(run, **options):
 
 @pytest.mark.parametrize("sigma", [0.5, RANGE])
 @pytest.mark.parametrize("reduction", [None, "control", "antithetic"])
-@pytest.mark.parametrize("target", ["dsm", "jacobian", "residual", "moment"])
+@pytest.mark.parametrize("target", ["dsm", "jacobian", "residual", "moment", "likelihood"])
 def test_a_step_of_the_joint_objective_reads_nothing(target, reduction, sigma):
     options = {"parametrisation": "denoiser", "psd": True}
     chosen = settings(sigma, target=target, variance_reduction=reduction)
@@ -89,7 +89,7 @@ def test_nor_does_orthogonal_noise():
     take_steps(run, orthogonal=True)
 
 
-@pytest.mark.parametrize("target", ["jacobian", "residual", "moment"])
+@pytest.mark.parametrize("target", ["jacobian", "residual", "moment", "likelihood"])
 def test_a_step_of_heads_reads_nothing(target):
     models = heads(0.5, parametrisation="denoiser", psd=True)
     chosen = settings(0.5, target=target)
