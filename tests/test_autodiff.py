@@ -21,9 +21,10 @@ from hosm.autodiff import (
 )
 from hosm.distributions import GaussianMixture
 from hosm.networks import MLP
+from tests.tolerances import ROUNDING, monte_carlo
 
 SINGLE, DOUBLE = torch.float32, torch.float64
-EXACT = {DOUBLE: 1e-11, SINGLE: 2e-5}  # rounding, relative to the largest entry
+EXACT = {dtype: ROUNDING[dtype]["rtol"] for dtype in ROUNDING}  # relative to the largest entry
 CONVERGED = {DOUBLE: 1e-10, SINGLE: 5e-5}  # twice the default tolerance, relative to |A|
 
 
@@ -235,7 +236,7 @@ def test_hutchinson_diagonal_is_unbiased_within_four_standard_errors():
     mixture, x = mixture_of(3), randn(1, 3)
     draws = hutchinson_diagonal(mixture.score, x.expand(4000, 3), 1, seeded())
     error = draws.mean(0) - mixture.hessian_diag(x)[0]
-    assert (error.abs() <= 4 * draws.std(0) / 4000**0.5).all()
+    assert (error.abs() <= monte_carlo(4000) * draws.std(0)).all()
     assert (draws.std(0) > 0.1).all()
 
 
@@ -324,7 +325,8 @@ def test_leading_eigenpairs_of_prescribed_spectra(case, k, dtype):
 def test_all_eigenpairs(case, size, dtype):
     matrices = with_spectra(spectrum(case, size), dtype)
     pairs = leading_eigenpairs(linear(matrices), randn(3, size, dtype=dtype), size)
-    assert_leading(pairs, matrices, size, {DOUBLE: 1e-13, SINGLE: 5e-6})
+    # by a dense solver: a few hundred roundings
+    assert_leading(pairs, matrices, size, {DOUBLE: 1e-13, SINGLE: 2e-5})
 
 
 @pytest.mark.parametrize("case", ["posterior", "repeated"])
@@ -378,7 +380,7 @@ def test_leading_eigenpairs_over_shapes_and_spectra(n, size, share, dtype, level
     matrices = with_spectra(values, dtype, seed, skew)
     x = randn(n, size, seed=seed, dtype=dtype)
     pairs = leading_eigenpairs(linear(matrices), x, k, generator=seeded(seed))
-    assert_leading(pairs, matrices, k, {DOUBLE: 1e-10, SINGLE: 1e-4})
+    assert_leading(pairs, matrices, k)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -433,6 +435,7 @@ def test_many_restarts_keep_the_vectors_orthonormal():
             linear(matrices), randn(1, 80, dtype=SINGLE), 3, steps=12, tolerance=1e-12
         )
     gram = pairs.vectors.mT @ pairs.vectors
+    # float32 rounding, 6e-8, after many restarts; lost without reorthogonalisation
     assert_near(gram, torch.eye(3)[None], {SINGLE: 1e-4})
 
 
@@ -442,7 +445,7 @@ def test_too_few_iterations_are_told_and_their_residuals_true():
         pairs = leading_eigenpairs(linear(matrices), randn(3, 60), 2, iterations=2)
     left = matrices @ pairs.vectors - pairs.vectors * pairs.values.unsqueeze(-2)
     assert_near(pairs.residual, left.norm(dim=-2))
-    assert (pairs.residual > 1e-3 * pairs.values.abs()).any()
+    assert (pairs.residual > 1e-3 * pairs.values.abs()).any()  # far above the default tolerance
 
 
 def test_tolerance_sets_the_residual():
@@ -465,6 +468,7 @@ def test_seeds_repeat_and_do_not_matter():
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first.values, other.values)
     assert_near(other.values, first.values)
+    # the residual, 5e-11, over the gaps between eigenvalues, from .1
     assert_near(other.vectors, first.vectors, {DOUBLE: 1e-8})
 
 
@@ -512,11 +516,13 @@ def test_subspace_iteration_converges_but_needs_more_products():
     for iterations in (10, 100):
         values, vectors = subspace_iteration(linear(matrices), x, k, iterations, 1e-4, 1.0)
         errors[iterations] = float((values - exact).abs().max())
+    # differences of step 1e-4 round to 1e-16 / 1e-4 = 1e-12; 100 products leave the rest
     assert errors[100] < 1e-6
     assert_near((vectors * (matrices @ vectors)).sum(-2), exact, {DOUBLE: 1e-6})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         krylov = leading_eigenpairs(linear(matrices), x, k, iterations=11, generator=seeded())
+    # at equal products the error is 1e-4 of the other's, or less
     assert float((krylov.values - exact).abs().max()) < 1e-4 * errors[10]
 
 

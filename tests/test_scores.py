@@ -8,6 +8,7 @@ from hosm.distributions import Gaussian
 from hosm.networks import MLP, ConditionalMLP
 from hosm.networks.unet import UNet
 from hosm.scores import LEAST_RELATIVE_VARIANCE, ScoreModel
+from tests.tolerances import FLOAT32, FLOAT64
 
 DOUBLE = torch.float64
 
@@ -45,7 +46,7 @@ def test_psd_head_gives_a_covariance_whatever_the_network_says(sigma):
             parameter.mul_(20)
         s2 = net(3 * points(50))[1].to_dense()
     precision = s2 + torch.eye(3, dtype=DOUBLE) / sigma**2
-    assert torch.linalg.eigvalsh(precision).min() > -1e-6 * precision.abs().max()
+    assert torch.linalg.eigvalsh(precision).min() > -FLOAT64["rtol"] * precision.abs().max()
 
 
 def test_psd_outputs_are_variances_and_the_correlations_of_a_factor_model():
@@ -102,9 +103,10 @@ def test_each_point_has_its_own_scale(shared, psd):
     assert not torch.allclose(*net(x[:1].expand(2, 3), torch.tensor([0.1, 1.0]))[0])
     for i, sigma in enumerate(scales.tolist()):
         alone = net.at(sigma)(x[i : i + 1])
-        torch.testing.assert_close(alone[0], s1[i : i + 1])
-        torch.testing.assert_close(alone[1].to_dense(), s2[i : i + 1].to_dense())
-        torch.testing.assert_close(net.at(sigma).score(x[i : i + 1]), s1[i : i + 1])
+        score, dense = net.at(sigma).score(x[i : i + 1]), s2[i : i + 1].to_dense()
+        torch.testing.assert_close(alone[0], s1[i : i + 1], **FLOAT32)
+        torch.testing.assert_close(alone[1].to_dense(), dense, **FLOAT32)
+        torch.testing.assert_close(score, s1[i : i + 1], **FLOAT32)
 
 
 @pytest.mark.parametrize("psd", [False, True])
@@ -113,8 +115,8 @@ def test_outputs_of_zero_are_exact_on_a_gaussian_at_every_scale(psd):
     for sigma in (0.1, 0.4, 1.0):
         law = Gaussian(torch.zeros(3), 1.3**2 * torch.eye(3)).smoothed(sigma)
         s1, s2 = net(x, sigma)
-        torch.testing.assert_close(s1, law.score(x))
-        torch.testing.assert_close(s2.to_dense(), law.hessian(x))
+        torch.testing.assert_close(s1, law.score(x), **FLOAT32)
+        torch.testing.assert_close(s2.to_dense(), law.hessian(x), **FLOAT32)
 
 
 class Recorder(nn.Module):
@@ -202,6 +204,7 @@ def test_bfloat16_costs_digits_of_the_networks_and_no_more(shared):
     x = points(200).float()
     (s1, s2), (near, near2) = exact(x), short(x)
     assert near.dtype == near2.diag.dtype == near2.factor.dtype == torch.float32
+    # 8 bits round to .002 in each of three layers; seen were .0016 and .0024
     assert 0 < (near - s1).norm() < 0.02 * s1.norm()
     difference = (near2.to_dense() - s2.to_dense()).norm()
     assert 0 < difference < 0.02 * s2.to_dense().norm()

@@ -17,11 +17,11 @@ from hosm.tweedie import (
     posterior_moment,
     scores_from_moments,
 )
+from tests.tolerances import FLOAT64, ILL_CONDITIONED
 
 DOUBLE = torch.float64
 SIGMA = 0.8
 ORDERS = [1, 2, 3, 4, 5]
-CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
 def draw(*shape, seed=0, dtype=DOUBLE):
@@ -93,7 +93,7 @@ def test_raw_moments_are_those_of_the_exact_posterior(case, order):
     law, x_noisy, scores = case
     truth = quadrature_moment(*exact_posterior(law, x_noisy), order)
     moment = posterior_moment(order, x_noisy, scores, SIGMA)
-    torch.testing.assert_close(moment, truth, **CLOSE)
+    torch.testing.assert_close(moment, truth, **FLOAT64)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -103,7 +103,7 @@ def test_central_moments_are_those_of_the_exact_posterior(case, order):
     residual = x - quadrature_moment(x, weights, 1).unsqueeze(1)
     truth = quadrature_moment(residual, weights, order)
     moment = posterior_central_moment(order, x_noisy, scores, SIGMA)
-    torch.testing.assert_close(moment, truth, **CLOSE)
+    torch.testing.assert_close(moment, truth, **FLOAT64)
 
 
 def test_scores_come_back_from_the_exact_moments(case):
@@ -111,7 +111,7 @@ def test_scores_come_back_from_the_exact_moments(case):
     posterior = exact_posterior(law, x_noisy)
     moments = [quadrature_moment(*posterior, order) for order in ORDERS]
     for found, score in zip(scores_from_moments(x_noisy, moments, SIGMA), scores, strict=True):
-        torch.testing.assert_close(found, score, **CLOSE)
+        torch.testing.assert_close(found, score, **ILL_CONDITIONED)
 
 
 def test_mean_and_covariance_are_the_first_cumulants(case):
@@ -120,13 +120,13 @@ def test_mean_and_covariance_are_the_first_cumulants(case):
     mean = quadrature_moment(x, weights, 1)
     residual = x - mean.unsqueeze(1)
     covariance = quadrature_moment(residual, weights, 2)
-    torch.testing.assert_close(posterior_mean(x_noisy, scores[0], SIGMA), mean, **CLOSE)
-    torch.testing.assert_close(posterior_covariance(scores[1], SIGMA), covariance, **CLOSE)
+    torch.testing.assert_close(posterior_mean(x_noisy, scores[0], SIGMA), mean, **FLOAT64)
+    torch.testing.assert_close(posterior_covariance(scores[1], SIGMA), covariance, **FLOAT64)
     cumulants = posterior_cumulants(x_noisy, scores, SIGMA)
-    torch.testing.assert_close(cumulants[0], mean, **CLOSE)
-    torch.testing.assert_close(cumulants[1], covariance, **CLOSE)
+    torch.testing.assert_close(cumulants[0], mean, **FLOAT64)
+    torch.testing.assert_close(cumulants[1], covariance, **FLOAT64)
     third = quadrature_moment(residual, weights, 3)
-    torch.testing.assert_close(cumulants[2], third, **CLOSE)
+    torch.testing.assert_close(cumulants[2], third, **FLOAT64)
     assert (torch.linalg.eigvalsh(covariance) > 0).all()
 
 
@@ -137,7 +137,7 @@ def test_second_moment_is_the_polynomial_of_theorem_1(case):
     ss = s1.unsqueeze(-1) * s1.unsqueeze(-2)
     identity = eye(x_noisy.shape[1])
     f = xx + SIGMA**2 * (xs + xs.mT) + SIGMA**4 * (s2 + ss) + SIGMA**2 * identity
-    torch.testing.assert_close(posterior_moment(2, x_noisy, [s1, s2], SIGMA), f, **CLOSE)
+    torch.testing.assert_close(posterior_moment(2, x_noisy, [s1, s2], SIGMA), f, **FLOAT64)
 
 
 def test_moments_obey_the_recursion_of_lemma_1():
@@ -157,7 +157,7 @@ def test_moments_obey_the_recursion_of_lemma_1():
         shift = exact_scores(law, x_noisy)[0] + x_noisy / SIGMA**2
         product = torch.einsum("n...,na->n...a", lower, shift)
         higher = vmap(moment(order + 1))(x_noisy)
-        torch.testing.assert_close(higher, SIGMA**2 * (slope + product), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(higher, SIGMA**2 * (slope + product), **FLOAT64)
 
 
 def test_posterior_of_a_gaussian_has_no_higher_cumulants():
@@ -165,7 +165,7 @@ def test_posterior_of_a_gaussian_has_no_higher_cumulants():
     smooth = law.smoothed(SIGMA)
     scores = [smooth.score(x_noisy), smooth.hessian(x_noisy), smooth.third_derivative(x_noisy)]
     cumulants = posterior_cumulants(x_noisy, scores, SIGMA)
-    torch.testing.assert_close(cumulants[1][0], eye(3) / (1 / 2 + 1 / SIGMA**2), **CLOSE)
+    torch.testing.assert_close(cumulants[1][0], eye(3) / (1 / 2 + 1 / SIGMA**2), **FLOAT64)
     assert not cumulants[2].any()
 
 
@@ -174,8 +174,8 @@ def test_finite_data_agrees():
     smooth = data.smoothed(0.4)
     mean = posterior_mean(x_noisy, smooth.score(x_noisy), 0.4)
     covariance = posterior_covariance(smooth.hessian(x_noisy), 0.4)
-    torch.testing.assert_close(mean, data.posterior_mean(x_noisy, 0.4), **CLOSE)
-    torch.testing.assert_close(covariance, data.posterior_covariance(x_noisy, 0.4), **CLOSE)
+    torch.testing.assert_close(mean, data.posterior_mean(x_noisy, 0.4), **FLOAT64)
+    torch.testing.assert_close(covariance, data.posterior_covariance(x_noisy, 0.4), **FLOAT64)
 
 
 # Operators and several noise levels
@@ -191,7 +191,7 @@ def test_covariance_of_an_operator_is_that_of_its_dense_twin(sigma, rank):
     assert isinstance(covariance, DiagonalPlusLowRank)
     assert covariance.rank == rank
     dense = posterior_covariance(s2.to_dense(), sigma)
-    torch.testing.assert_close(covariance.to_dense(), dense, **CLOSE)
+    torch.testing.assert_close(covariance.to_dense(), dense, **FLOAT64)
 
 
 def test_one_sigma_for_each_point_is_each_point_alone():
@@ -206,10 +206,10 @@ def test_one_sigma_for_each_point_is_each_point_alone():
             posterior_moment(order, x, own, sigma)
             for (x, sigma), own in zip(rows, alone, strict=True)
         ]
-        torch.testing.assert_close(together, torch.cat(parts), **CLOSE)
+        torch.testing.assert_close(together, torch.cat(parts), **FLOAT64)
     moments = [posterior_moment(order, x_noisy, scores, many) for order in ORDERS]
     for found, score in zip(scores_from_moments(x_noisy, moments, many), scores, strict=True):
-        torch.testing.assert_close(found, score, rtol=1e-7, atol=1e-7)
+        torch.testing.assert_close(found, score, **ILL_CONDITIONED)
 
 
 # Properties
@@ -234,7 +234,7 @@ def test_round_trip_and_shapes(n, dimension, order, sigma, dtype):
     moments = [posterior_moment(k, x_noisy, scores, sigma) for k in range(1, order + 1)]
     back = scores_from_moments(x_noisy, moments, sigma)
     for found, score in zip(back, scores, strict=True):
-        torch.testing.assert_close(found, score, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(found, score, **ILL_CONDITIONED)
     single = posterior_moment(order, x_noisy.to(dtype), [s.to(dtype) for s in scores], sigma)
     assert (single.dtype, single.shape) == (dtype, moments[-1].shape)
 

@@ -13,6 +13,7 @@ import hosm
 from hosm.cli import arguments as cli
 from hosm.cli import commands
 from hosm.io import read_pages, read_rows, write
+from tests.tolerances import FLOAT32
 
 RNG = np.random.default_rng(0)
 NAMES = ["a", "b", "c"]
@@ -107,7 +108,7 @@ def test_fit_and_denoise_on_each_kind_of_picture(facts, tmp_path, suffix):
     corner = model.posterior(page[:5, :5].reshape(1, 25))
     with np.load("out.npz") as maps:
         assert maps["mean"].shape == maps["variance"].shape == PHOTO.shape
-        np.testing.assert_allclose(maps["mean"][0, 0], corner.mean[0, 0], rtol=1e-4)
+        np.testing.assert_allclose(maps["mean"][0, 0], corner.mean[0, 0], **FLOAT32)
         assert maps["variance"].min() > 0
         assert out["mean_std"] == pytest.approx(np.sqrt(maps["variance"]).mean())
     files = facts("denoise", "m", data, "-o", "out.tif", "--stride", "5")["files"]
@@ -141,7 +142,7 @@ def test_colours_and_whole_pictures(facts, models, tmp_path):
     pages = np.stack(read_pages("whole.tif"))
     with np.load("out.npz") as maps:
         expected = model.posterior(pages.reshape(3, 24)).variance
-        np.testing.assert_allclose(maps["variance"].reshape(3, 24), expected, rtol=1e-6)
+        np.testing.assert_allclose(maps["variance"].reshape(3, 24), expected, **FLOAT32)
 
 
 def test_hessians_dense_and_by_column(facts, models, tmp_path):
@@ -164,8 +165,8 @@ def test_denoise_writes_a_table_of_means_and_one_of_variances(
     law = hosm.ScoreEstimator.load(models["table"]).posterior(X)
     rows = read_rows("out.variance.csv")
     assert rows.names == NAMES
-    np.testing.assert_allclose(rows.values, law.variance, rtol=1e-5)
-    np.testing.assert_allclose(read_rows("out.mean.csv").values, law.mean, rtol=1e-5)
+    np.testing.assert_allclose(rows.values, law.variance, **FLOAT32)
+    np.testing.assert_allclose(read_rows("out.mean.csv").values, law.mean, **FLOAT32)
 
 
 def test_sample_writes_draws(facts, models):

@@ -12,6 +12,7 @@ import hosm
 from hosm.distributions import GaussianMixture
 from hosm.estimator import FrozenDenoiser, Recipe, frozen_model, learn_covariance, spread
 from hosm.uncertainty import posterior
+from tests.tolerances import FLOAT32
 
 SIGMA = 0.5
 LAW = GaussianMixture(
@@ -50,7 +51,7 @@ PREDICTED = {
 @pytest.mark.parametrize("predicts", PREDICTED)
 def test_score_is_that_of_the_denoiser_whatever_it_predicts(predicts):
     model = frozen_model(PREDICTED[predicts], (3,), SIGMA, spread(TRAIN), predicts)
-    torch.testing.assert_close(model.score(NOISY), SMOOTH.score(NOISY), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model.score(NOISY), SMOOTH.score(NOISY), **FLOAT32)
 
 
 def of_constant(estimate, truth):
@@ -58,13 +59,14 @@ def of_constant(estimate, truth):
     return float((estimate - truth).square().sum() / (truth - truth.mean(0)).square().sum())
 
 
+# What 1,000 steps leave: .014, .019, .15 and .014 were seen, and no processor changes five digits.
 @pytest.mark.parametrize(
     ("target", "denoiser", "psd", "bound"),
     [
         ("jacobian", mean, True, 0.06),
         ("jacobian", mean, False, 0.06),
         ("residual", by_values, True, 0.25),
-        ("likelihood", mean, True, 0.15),
+        ("likelihood", mean, True, 0.06),
     ],
 )
 def test_covariance_is_that_of_the_posterior(target, denoiser, psd, bound):
@@ -73,7 +75,7 @@ def test_covariance_is_that_of_the_posterior(target, denoiser, psd, bound):
     options = {"rank": 3, "target": target, "psd": psd, "recipe": recipe}
     model = learn_covariance(denoiser, TRAIN, HELD, SIGMA, **options)
     law = posterior(model, NOISY, SIGMA)
-    torch.testing.assert_close(law.mean, mean(NOISY, SIGMA), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(law.mean, mean(NOISY, SIGMA), **FLOAT32)
     assert of_constant(law.covariance.to_dense(), TRUTH) < bound
 
 
@@ -82,7 +84,9 @@ def test_variances_alone_are_learned_at_rank_0():
     recipe = Recipe(training=longer)
     model = learn_covariance(mean, TRAIN, HELD, SIGMA, rank=0, recipe=recipe)
     truth = TRUTH.diagonal(dim1=1, dim2=2)
-    assert of_constant(posterior(model, NOISY, SIGMA).variance, truth) < 0.06
+    assert (
+        of_constant(posterior(model, NOISY, SIGMA).variance, truth) < 0.06
+    )  # training: .028 was seen
 
 
 def test_the_denoiser_is_held_and_not_owned():
@@ -141,11 +145,11 @@ def test_an_estimator_takes_a_denoiser_in_place_of_its_own_score(tmp_path):
     estimator = hosm.ScoreEstimator(SIGMA, denoiser=mean, **options).fit(TRAIN)
     noisy = NOISY.numpy()
     expected = SMOOTH.score(NOISY).numpy()
-    np.testing.assert_allclose(estimator.score_function(noisy), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(estimator.score_function(noisy), expected, **FLOAT32)
     law = estimator.posterior(noisy)
-    np.testing.assert_allclose(law.mean, mean(NOISY, SIGMA).numpy(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(law.mean, mean(NOISY, SIGMA).numpy(), **FLOAT32)
     truth = TRUTH.diagonal(dim1=1, dim2=2)
-    assert of_constant(torch.from_numpy(law.variance), truth) < 0.1
+    assert of_constant(torch.from_numpy(law.variance), truth) < 0.1  # training: .036 was seen
     assert np.all(estimator.noise_std_ == SIGMA) and estimator.history_["s1"] == []
     assert law.variance.dtype == np.float32
     estimator.save(tmp_path / "a")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hosm.io import cut_patches, map_over_patches, patch_corners, random_patches
+from tests.tolerances import FLOAT64
 
 RNG = np.random.default_rng(0)
 PAGE, COLOURS = RNG.normal(size=(11, 13)), RNG.normal(size=(11, 13, 3))
@@ -13,8 +14,9 @@ PAGE, COLOURS = RNG.normal(size=(11, 13)), RNG.normal(size=(11, 13, 3))
 @pytest.mark.parametrize(("page", "shape"), [(PAGE, (3, 4)), (COLOURS, (3, 4, 3))])
 def test_the_map_of_the_patches_themselves_is_the_picture(page, shape, stride):
     same, twice = map_over_patches(page, shape, stride, lambda x: [x, 2 * x])
+    # means of at most 12 equal numbers: 13 roundings of 1e-16
     np.testing.assert_allclose(same, page, rtol=1e-14)
-    np.testing.assert_allclose(twice, 2 * page, rtol=1e-14)
+    np.testing.assert_allclose(twice, 2 * page, rtol=1e-14)  # as above
 
 
 def test_a_pixel_is_the_mean_over_the_patches_that_hold_it():
@@ -27,7 +29,7 @@ def test_a_pixel_is_the_mean_over_the_patches_that_hold_it():
                 2, 3
             )
             held[i : i + 2, j : j + 3] += 1
-    np.testing.assert_allclose(found, total / held, rtol=1e-12)
+    np.testing.assert_allclose(found, total / held, **FLOAT64)
 
 
 def test_places_cover_the_page_and_end_at_its_edge():

@@ -5,6 +5,7 @@ import torch
 
 from hosm.networks import MLP, ConditionalMLP, parameter_count
 from hosm.networks.unet import UNet
+from tests.tolerances import FLOAT32, monte_carlo
 
 
 def test_mlp_has_the_papers_three_layers():
@@ -40,7 +41,7 @@ def test_unet_maps_flat_images_channel_by_channel():
     x = torch.randn(2, 192, generator=torch.Generator().manual_seed(0))
     out = net(x)
     assert out.shape == (2, 2, 192)
-    torch.testing.assert_close(net(x[1:]), out[1:], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(net(x[1:]), out[1:], **FLOAT32)
 
 
 def test_unet_names_illegal_shapes():
@@ -83,7 +84,8 @@ def test_conditional_unet_takes_a_clock_and_the_plain_one_none():
     net, x = UNet((1, 8, 8), 2, (8, 8, 8), conditional=True).eval(), torch.randn(2, 64)
     with torch.no_grad():
         low, high = net(x, torch.full((2,), -1.0)), net(x, torch.ones(2))
-    assert low.shape == (2, 2, 64) and (low - high).abs().max() > 1e-3
+    assert low.shape == (2, 2, 64)
+    assert (low - high).abs().max() > 1e-3  # rounding is some 1e-6
     with pytest.raises(
         ValueError, match="clock must be given where conditional is True, got None"
     ):
@@ -125,7 +127,7 @@ def test_fourier_features_are_fixed_and_stand_beside_the_points():
     features = torch.cat([x, phase.cos(), phase.sin()], 1)
     torch.testing.assert_close(network(x), network.layers(features).view(4, 3, 2))
     wide = MLP(2, 3, frequencies=4000, bandwidth=2.0).frequencies
-    assert float(wide.std()) == pytest.approx(2.0, rel=0.05)
+    assert float(wide.std()) == pytest.approx(2.0, rel=monte_carlo(2 * wide.numel()))
 
 
 def test_a_network_begins_as_another_of_its_kind():

@@ -10,6 +10,7 @@ from hosm.networks import MLP, ConditionalMLP
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import Kernel, compiled, langevin, ozaki, sample_chain
 from hosm.scores import ScoreModel
+from tests.tolerances import FLOAT32
 
 LAW = energies.ring6()
 
@@ -95,7 +96,7 @@ def test_compiled_chains_are_those_of_the_kernel_up_to_rounding():
     model = ScoreModel(network, sigma=0.1)
     kernel = ozaki(model.score_and_diagonal, 0.3)
     fast = compiled(kernel, 2)
-    assert run(fast, steps=8) == pytest.approx(run(kernel, steps=8), abs=1e-5)
+    torch.testing.assert_close(run(fast, steps=8), run(kernel, steps=8), **FLOAT32)
 
 
 def test_many_compiled_kernels_stay_apart(monkeypatch):

@@ -19,6 +19,7 @@ from hosm.training import (
     save_checkpoint,
 )
 from hosm.training import loop as training
+from tests.tolerances import FLOAT32
 
 DATA = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
 VALIDATION = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
@@ -203,7 +204,9 @@ def test_fit_takes_any_objective_and_leaves_frozen_weights_alone():
     names = {"train_square", "train_unused", "validation_square", "validation_unused"}
     assert set(result.metrics) == names
     history = [entry["validation_square"] for entry in result.history]
-    assert history[-1] == pytest.approx(1.0, abs=0.2) and history[-1] < history[0]
+    assert history[-1] < history[0]
+    # the mean of 120 squares of normal noise has a standard error of .13; its draws are fixed
+    assert history[-1] == pytest.approx(1.0, abs=0.2)
     unused = {entry["validation_unused"] for entry in result.history}
     assert len(unused) == 1
 
@@ -212,7 +215,8 @@ def test_validation_is_the_mean_over_points_however_they_are_split():
     objective = JointObjective(model(), settings())
     whole = training.validate(objective, VALIDATION, settings(), Shard())
     halves = [training.validate(objective, VALIDATION, settings(), Shard(r, 2)) for r in range(2)]
-    torch.testing.assert_close(whole, halves[0] + halves[1], rtol=1e-6, atol=1e-6)
+    # means of float32 losses, whose products a block of another size may round otherwise
+    torch.testing.assert_close(whole, halves[0] + halves[1], **FLOAT32)
     assert whole[2] == len(VALIDATION)
 
 
@@ -276,7 +280,8 @@ def test_the_average_is_of_late_steps_with_the_width_asked_for(width):
     time = torch.arange(1, steps + 1) / steps
     assert float(shares.sum()) == pytest.approx(1.0)
     mean = (shares * time).sum()
-    assert float((shares * (time - mean).square()).sum().sqrt()) == pytest.approx(width, rel=0.01)
+    spread = float((shares * (time - mean).square()).sum().sqrt())
+    assert spread == pytest.approx(width, rel=1e-3)  # 2,000 steps stand for a continuous time
     assert float(mean) > 0.7
 
 

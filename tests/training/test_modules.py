@@ -9,6 +9,7 @@ from hosm.networks import MLP
 from hosm.objectives import second_order
 from hosm.scores import ScoreModel
 from hosm.training import HeadsObjective, Settings, fit
+from tests.tolerances import FLOAT32
 
 SIGMA, D = 0.3, 4
 COVARIANCE = torch.eye(D) + 0.6 * torch.ones(D, D)
@@ -84,7 +85,7 @@ def test_training_side_by_side_is_training_apart(target):
     for rank in (1, 2):
         apart = train(heads([rank]), chosen).weights
         for name, value in apart.items():
-            torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(together[name], value, **FLOAT32)
 
 
 def test_frozen_score_keeps_its_weights_and_resumes_with_the_heads():
@@ -107,6 +108,7 @@ def test_heads_reach_the_hessian_of_the_smoothed_law(target):
     full = models[f"r{D}"](VALIDATION)[1].to_dense().detach()
     # The eigenvalues of -P are negative along 1: alpha takes them, beta the differences.
     error = (full - truth).square().sum((1, 2)).mean() / truth.square().sum((1, 2)).mean()
+    # what 600 steps leave of the squared norm; seen were .0001, .004 and .002
     assert float(error) < {"jacobian": 0.01, "residual": 0.05, "moment": 0.05}[target]
 
 
