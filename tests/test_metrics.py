@@ -102,7 +102,7 @@ def test_ess_of_independent_draws():
     assert ess_nice(draws, ZERO.expand(2), ONE.expand(2)).tolist() == [10_000, 10_000]
     # four standard errors of a sum of 4 lags of 320,000 draws, .0075
     assert (ess_bulk(draws) / 320_000).tolist() == pytest.approx([1, 1], abs=0.03)
-    # half the relative variance of 64 means of 5,000 draws: (1 + 4 (2 / 63)^(1/2)) / 10,000
+    # R-hat - 1 is (B / W - 1) / (2 T), of 64 means of T = 5,000: four standard errors are 7e-5
     assert r_hat(draws).tolist() == pytest.approx([1, 1], abs=2e-4)
 
 

@@ -133,9 +133,8 @@ def test_a_low_rank_step_is_the_full_step_of_the_same_curvature(dimension):
     s2 = DiagonalPlusLowRank(diag, factor)
     x = torch.randn(4, dimension, generator=g, dtype=torch.float64)
     low, full = (ozaki(lambda x: (-x, s2), 1.5, form=f).init(x) for f in ("low-rank", "full"))
-    # Lanczos is asked for 1e-4 of the length, which is some ten times an entry
-    lanczos = {"rtol": 1e-3, "atol": 1e-3}
-    bounds = FLOAT64 if dimension == 6 else lanczos
+    # Lanczos is asked for 1e-4 of the length of a vector, which is ten times an entry or so
+    bounds = FLOAT64 if dimension == 6 else {"rtol": 1e-3, "atol": 1e-3}
     torch.testing.assert_close(low.mean, full.mean, **bounds)
     z = torch.randn(4, dimension, generator=g, dtype=torch.float64)
     expected = (full.spread @ z.unsqueeze(-1)).squeeze(-1)
