@@ -3,7 +3,8 @@
 `fit` minimises the joint objective of Meng, Song, Li and Ermon (NeurIPS 2021, equation 12) with
 Adam, a learning rate that falls linearly to zero (Defazio et al., "Optimal Linear Decay Learning
 Rate Schedules and Further Refinements", 2023), an average of the weights, and early stopping on
-the validation DSM loss of the averaged weights. A distributed run changes it at three points
+the validation loss of the averaged weights: DSM of a joint objective, of heads each its own (see
+`hosm.training.modules`). A distributed run changes it at three points
 only: the shard of each global batch (`shard`), the module that averages gradients (`wrap`) and
 the mean of the validation metrics over workers (`reduce`).
 
@@ -66,7 +67,10 @@ class Progress:
 class TrainingResult:
     """The best averaged weights, as a state dict of the model, and how they were reached.
 
-    `seconds_per_step` is wall time from this process's first step on, validations included.
+    `best_steps` says by the name of a watched term which step its part of the weights is of, and
+    `best_step` is the last of these; `metrics` of a watched term are those of its best step, and
+    metrics of other terms those of the first watched term's. `seconds_per_step` is wall time from
+    this process's first step on, validations included.
     """
 
     weights: dict[str, Tensor]
@@ -74,6 +78,7 @@ class TrainingResult:
     best_step: int
     metrics: dict[str, float]
     history: list[dict[str, float]] = field(default_factory=list)
+    best_steps: dict[str, int] = field(default_factory=dict)
     seconds_per_step: float = math.nan
 
 
@@ -130,6 +135,7 @@ class RunState:
         self.settings, self.objective = settings, objective
         self.names: Any = objective.names
         self.weights: Any = objective.weights
+        self.watched: dict[str, str] = getattr(objective, "watched", {self.names[0]: ""})
         self.averaged: Any = copy.deepcopy(objective)
         self.share_of_newest = _share_of_newest(settings.average_width)
         self.wrapped = wrap(self.objective)
@@ -140,16 +146,21 @@ class RunState:
         )
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
         self.step, self.validations_without_gain, self.finished = 0, 0, False
-        self.best: dict[str, Any] = {"step": 0, "metrics": {}, "weights": self.averaged_weights()}
+        start = {"step": 0, "metrics": {}}
+        self.best: dict[str, dict[str, Any]] = {
+            name: {**start, "weights": self.averaged_weights(part)}
+            for name, part in self.watched.items()
+        }
         self.history: list[dict[str, float]] = []
         self.sum_of_terms = torch.zeros(
             (), dtype=torch.float64
         )  # of the terms, once there are any
 
-    def averaged_weights(self) -> dict[str, Tensor]:
-        """Return a copy of the averaged weights of the model."""
+    def averaged_weights(self, part: str = "") -> dict[str, Tensor]:
+        """Return a copy of the averaged weights of the model, of those whose names begin so."""
         state = self.averaged.model.state_dict()
-        return {name: value.detach().clone() for name, value in state.items()}
+        own = {name: value for name, value in state.items() if name.startswith(part)}
+        return {name: value.detach().clone() for name, value in own.items()}
 
     def update(self, batch: Batch) -> None:
         """Take one optimiser step, without reading a value from the device."""
@@ -175,7 +186,7 @@ class RunState:
             old.copy_(new)
 
     def record(self, metrics: dict[str, float]) -> None:
-        """Keep the averaged weights if they are the best so far; decide whether to stop.
+        """Keep the averaged weights of each part that is the best so far; decide whether to stop.
 
         Raises:
             Diverged: a loss is not finite.
@@ -186,13 +197,28 @@ class RunState:
             error.last = self.history[-1] if self.history else {}
             raise error
         self.history.append({"step": self.step, **metrics})
-        patience, watched = self.settings.patience, f"validation_{self.names[0]}"
-        better = metrics[watched] < self.best["metrics"].get(watched, math.inf)
-        if better or patience is None:
-            self.best = {"step": self.step, "metrics": metrics, "weights": self.averaged_weights()}
-        self.validations_without_gain = 0 if better else self.validations_without_gain + 1
+        patience = self.settings.patience
+        better = [self._is_better(name, metrics) for name in self.watched]
+        for gained, (name, part) in zip(better, self.watched.items(), strict=True):
+            if gained or patience is None:
+                weights = self.averaged_weights(part)
+                self.best[name] = {"step": self.step, "metrics": metrics, "weights": weights}
+        self.validations_without_gain = 0 if any(better) else self.validations_without_gain + 1
         exhausted = patience is not None and self.validations_without_gain >= patience
         self.finished = exhausted or self.step >= self.settings.max_steps
+
+    def _is_better(self, name: str, metrics: dict[str, float]) -> bool:
+        """Say whether the validation loss of a watched term is the smallest so far."""
+        watched = f"validation_{name}"
+        return metrics[watched] < self.best[name]["metrics"].get(watched, math.inf)
+
+    def _best_metrics(self) -> dict[str, float]:
+        """Return the metrics of each watched term at its best, of others at the first one's."""
+        metrics = dict(self.best[next(iter(self.watched))]["metrics"])
+        for name, best in self.best.items():
+            own = (f"train_{name}", f"validation_{name}")
+            metrics |= {key: best["metrics"][key] for key in own}
+        return metrics
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything that a resumed run needs."""
@@ -202,21 +228,25 @@ class RunState:
 
     def result(self, seconds_per_step: float) -> TrainingResult:
         """Return the best averaged weights and how they were reached."""
+        steps = {name: best["step"] for name, best in self.best.items()}
+        parts = [best["weights"] for best in self.best.values()]
         return TrainingResult(
-            weights=self.best["weights"],
+            weights={name: value for part in parts for name, value in part.items()},
             step=self.step,
-            best_step=self.best["step"],
-            metrics=self.best["metrics"],
+            best_step=max(steps.values()),
+            metrics=self._best_metrics(),
             history=self.history,
+            best_steps=steps,
             seconds_per_step=seconds_per_step,
         )
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Continue from the state of an earlier run."""
+        """Continue from the state of an earlier run, which stays as it is."""
+        state = copy.deepcopy(state)  # the optimiser would write into the tensors it is given
         for name in WITH_STATE_DICT:
             getattr(self, name).load_state_dict(state[name])
         for name, attribute in SAVED_VALUES.items():
-            setattr(self, attribute, copy.deepcopy(state[name]))
+            setattr(self, attribute, state[name])
         torch.set_rng_state(state["rng"])
 
 

@@ -36,8 +36,11 @@ __all__ = [
 class JointObjective(nn.Module):
     """The model and its loss in one forward pass, so that DDP can wrap both.
 
-    An objective names its terms, and the weights of their sum, which is minimised; early
-    stopping watches the first of them. `model` is what is trained.
+    An objective names its terms, and the weights of their sum, which is minimised. Early stopping
+    watches the first of them, or those that an objective lists in `watched`, each with what the
+    names of the weights begin with that this term alone trains: the weights kept of each part
+    are those of its own best validation, and a run stops once none has gained for long. `model`
+    is what is trained.
 
     Raises:
         ValueError: the model has another sigma than the settings.
@@ -129,7 +132,8 @@ def head_term(
 class HeadsObjective(nn.Module):
     """The second-order terms of several score models that share a frozen s1, for `training.fit`.
 
-    Its terms carry the names of the models; early stopping watches the first of them.
+    Its terms carry the names of the models. Early stopping watches each of them, so that the
+    weights kept of a head are those that it would have kept alone, or later and better ones.
 
     Args:
         model: a ModuleDict of `ScoreModel`s with one and the same trunk, which is frozen here,
@@ -172,6 +176,7 @@ class HeadsObjective(nn.Module):
             )
         self.model, self.settings = model, settings
         self.names, self.weights = tuple(model), (1.0,) * len(model)
+        self.watched = {name: f"{name}." for name in model}
         self.models[0].trunk.requires_grad_(False)
 
     def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:

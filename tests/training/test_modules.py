@@ -99,6 +99,51 @@ def test_frozen_score_keeps_its_weights_and_resumes_with_the_heads():
     assert again.history == whole.history
 
 
+FEW = LAW.sample(24, torch.Generator().manual_seed(4))  # few enough that heads overfit
+
+
+def overfit(ranks, **options):
+    """Heads of these ranks that stop early, with the weights and state of each validation."""
+    changes = {"target": "moment", "learning_rate": 3e-3, "max_steps": 600, "batch_size": 24}
+    chosen, kept = settings(**changes, patience=3), {}
+
+    def report(progress):
+        kept[progress.step] = (progress.weights(), progress.state())
+
+    options |= {"objective": HeadsObjective, "report": report}
+    return fit(heads(ranks, width=16), chosen, lambda _: FEW, VALIDATION, **options), kept
+
+
+def test_each_head_keeps_the_weights_of_its_own_best_validation():
+    result, kept = overfit([0, 3])
+    best = {}
+    for name in ("r0", "r3"):
+        losses = {entry["step"]: entry[f"validation_{name}"] for entry in result.history}
+        best[name] = min(losses, key=losses.get)
+        assert result.metrics[f"validation_{name}"] == losses[best[name]]
+        for key, value in kept[best[name]][0].items():
+            assert not key.startswith(f"{name}.") or torch.equal(result.weights[key], value)
+    assert result.best_steps == best and best["r0"] != best["r3"]
+    assert result.best_step == max(best.values()) == result.step - 3 * 10  # the patience
+
+
+def test_what_is_kept_of_a_head_is_the_same_whatever_stands_first():
+    one, other = overfit([0, 3])[0], overfit([3, 0])[0]
+    assert one.best_steps == other.best_steps and one.step == other.step
+    for name, value in one.weights.items():
+        torch.testing.assert_close(other.weights[name], value)
+
+
+def test_heads_that_stop_early_resume_bit_for_bit():
+    whole, kept = overfit([0, 3])
+    for step in (10, min(whole.best_steps.values()), whole.step - 10, 10):  # one state twice
+        again, _ = overfit([0, 3], state=kept[step][1])
+        assert again.history == whole.history and again.best_steps == whole.best_steps
+        assert again.metrics == whole.metrics
+        for name, value in whole.weights.items():
+            assert torch.equal(again.weights[name], value)
+
+
 @pytest.mark.parametrize("target", ["jacobian", "residual", "moment"])
 def test_heads_reach_the_hessian_of_the_smoothed_law(target):
     chosen = settings(target=target, learning_rate=1e-2, max_steps=600, batch_size=128)

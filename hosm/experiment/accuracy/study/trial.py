@@ -107,14 +107,16 @@ class _Fit:
             return {DIVERGED: str(error), "metrics": error.last}
         if not self.curve:  # trained on other machines, without reports
             self._watch(result.step, result.weights)
-        facts = {"steps": result.step, "best_step": result.best_step, "metrics": result.metrics}
+        best = {str(self.task.spec.rank): result.best_step, **result.best_steps}
+        facts = {"steps": result.step, "best_steps": best, "metrics": result.metrics}
         return {"weights": result.weights, "seconds": self.seconds, "curve": self.curve, **facts}
 
 
 def _row(fit: _Fit, done: dict[str, Any], rank: int, model: Any, first: Row) -> Row:  # noqa: ANN401
     """Return what table 1 needs of one model of a finished fit; `first` is the row of its s1."""
     where, metrics = fit.cell["dataset"], done["metrics"]
-    row = {**fit.cell, "rank": rank, "steps": done["steps"], "best_step": done["best_step"]}
+    best = done["best_steps"][str(rank)]
+    row = {**fit.cell, "rank": rank, "steps": done["steps"], "best_step": best}
     row["seconds"] = done["seconds"] + first.get("seconds", 0.0)
     if first:
         row |= {key: first[key] for key in FIRST_ORDER}
