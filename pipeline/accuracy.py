@@ -5,6 +5,7 @@ import sys
 import pandas as pd
 
 from hosm.experiment.accuracy.study import errors as table
+from hosm.experiment.accuracy.study.budgets import budgets
 from hosm.experiment.data import datasets
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
@@ -15,7 +16,7 @@ CELL = "dataset regime sigma target rank"
 
 
 def accuracy() -> None:
-    """Write data/results/accuracy (table, curves, cost, where from) and headline metrics."""
+    """Write data/results/accuracy (table, curves, cost, budgets, card) and headline metrics."""
     with open_stage("accuracy") as (params, run, _):
         trials = read_frame(PROJECT / "data" / "results" / "sweep" / "trials.csv", CELL)
         rows = table.table1(trials)
@@ -33,6 +34,7 @@ def accuracy() -> None:
         curves = read_frame(PROJECT / "data" / "results" / "sweep" / "curves.csv", CELL)
         write_csv(table.middle_curves(curves), folder / "curves.csv")
         write_csv(table.training_cost(trials), folder / "cost.csv")
+        write_csv(budgets(params.sweep), folder / "budgets.csv")
         write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         numbers = table.headline(rows)
         write_json(numbers, PROJECT / "reports" / "metrics" / "accuracy.json")

@@ -22,15 +22,16 @@ def scales(name: str) -> None:
         shape, std = data.card["shape"], data.card["std"]
         run.log_params(params.scales.model_dump())
         run.set_tags({"data_hash": data.card["sha256"]})
-        specs = params.scales.models(params.trained(name))
+        compared = len(params.uncertainty.sigmas)
+        specs = params.scales.models(params.trained(name), compared)
         with connection.connect(params.cluster):
-            for label, spec in specs.items():
+            for (label, kind), spec in specs.items():
                 print(f"{name}, {label}", flush=True)
                 task = TrainingTask.of(data, spec, shape, std)
                 result = cluster.train_on_cluster(task, params.cluster, storage_path("scales"))
                 folder = PROJECT / "data" / "scales" / name / label
                 facts = {"data": name, "data_sha256": data.card["sha256"]}
-                facts |= {"best_step": result.best_step}
+                facts |= {"best_step": result.best_step, "kind": kind}
                 models.save_model(result.weights, spec, shape, std, folder, **facts)
                 numbers = {k: v for k, v in result.metrics.items() if k.startswith("validation")}
                 key, tags = f"{run.run_id}/{label}", {"stage": "model"}

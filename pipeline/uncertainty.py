@@ -31,8 +31,8 @@ def uncertainty(name: str) -> None:
         models = {("range", sigma): whole.at(sigma) for sigma in sigmas}
         for place in folders(data_folder / "scales" / name):
             model, about = load_model(place)
-            kind = "one scale" if about["settings"]["psd"] else "unconstrained"
-            models[kind, about["settings"]["sigma"]] = model.at(about["settings"]["sigma"])
+            own = about["settings"]["sigma"]
+            models[about["kind"], own] = model.at(own)
         shape, chosen = data.card["shape"], calibration.one_of_each(data, settings.shown)
         rows, bins = calibration.study(models, validation, test, shape, settings)
         middle = whole.at(settings.direction_sigma)

@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -133,7 +133,7 @@ class RunState:
         self, objective: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
     ) -> None:
         self.settings, self.objective = settings, objective
-        self.names: Any = objective.names
+        self.names = cast("tuple[str, ...]", objective.names)
         self.weights: Any = objective.weights
         self.watched: dict[str, str] = getattr(objective, "watched", {self.names[0]: ""})
         self.averaged: Any = copy.deepcopy(objective)

@@ -35,6 +35,7 @@ MARKERS = ("o", "s", "^", "v", "P")
 LOOKS = {  # target of a fit -> its name, colour, line
     "dsm": ("autodiff of s1, DSM", COLOURS[4], "--"),
     "dsm-vr": ("autodiff of s1, DSM-VR", "#222222", "--"),
+    "plain": ("autodiff of s1, DSM-VR, plain MLP", "#222222", ":"),
     "jacobian": ("s2, jacobian", BLUE, "-"),
     "residual": ("s2, residual", COLOURS[2], "-"),
     "moment": ("s2, moment (the paper's)", ORANGE, "-"),

@@ -20,6 +20,10 @@ FRAMES = {  # field -> file, and the columns that a report needs
     ),
     "learning": ("curves.csv", "dataset regime sigma target rank seed step seconds error"),
     "cost": ("cost.csv", "dataset regime target fits seconds"),
+    "budgets": (
+        "budgets.csv",
+        "dataset regime target batch_size max_steps learning_rate weight_decay patience points",
+    ),
 }
 
 
@@ -34,6 +38,7 @@ class PaperSizes:
     table1: pd.DataFrame
     learning: pd.DataFrame
     cost: pd.DataFrame
+    budgets: pd.DataFrame
     card: dict[str, Any]
     batches: Mapping[str, int]
 
@@ -43,12 +48,14 @@ class Accuracy:
     """Errors of second-order scores.
 
     `table1` has a row for each data set, regime, sigma and method, `learning` one for each
-    validation of each fit, `cost` the seconds of all fits of a kind, `trials` one for each fit.
+    validation of each fit, `cost` the seconds of all fits of a kind, `budgets` what each kind may
+    train with, `trials` one for each fit.
     """
 
     table1: pd.DataFrame
     learning: pd.DataFrame
     cost: pd.DataFrame
+    budgets: pd.DataFrame
     trials: pd.DataFrame
     whole: PaperSizes
 

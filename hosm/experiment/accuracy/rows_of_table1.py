@@ -5,10 +5,11 @@ from typing import Any
 
 from hosm.experiment.shared.rows import Row
 
-__all__ = ["BASELINE", "is_exact", "is_reference", "lowest", "method_order"]
+__all__ = ["BASELINE", "PLAIN", "is_exact", "is_reference", "lowest", "method_order"]
 
 BASELINE = "autodiff, DSM-VR"
-ORDER = ("autodiff, DSM", BASELINE, "autodiff", "Hutchinson", "s2", "floor", "constant")
+PLAIN = f"{BASELINE}, plain MLP"  # the same of a network without a linear map beside it
+ORDER = ("autodiff, DSM", BASELINE, PLAIN, "autodiff", "Hutchinson", "s2", "floor", "constant")
 OBJECTIVES = ("joint moment", "moment", "residual", "jacobian")
 ROUNDING = 1e-3  # an error that float32 leaves of zero, summed over entries
 

@@ -12,8 +12,18 @@ from hosm.experiment.accuracy.rows_of_table1 import is_exact, is_reference, lowe
 from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["accuracy_table", "accuracy_tables", "cost_table", "first_order_table", "named"]
+__all__ = [
+    "accuracy_table",
+    "accuracy_tables",
+    "budget_table",
+    "cost_table",
+    "first_order_table",
+    "named",
+]
 
+HEADS = ("jacobian", "residual", "moment")  # targets of s2 on an s1 that is learned
+GIVEN = ("batch_size", "max_steps", "learning_rate", "weight_decay", "patience")
+FIRST = {"dsm": "s1, DSM", "dsm-vr": "s1, DSM-VR", "plain": "s1, DSM-VR, plain MLP"}
 RECONSTRUCTIONS = ("gaussian100", "logistic50", "logistic80", "ring6", "ring8")
 
 
@@ -71,15 +81,14 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the error of s1 by objective: what joint training does to it."""
     keys = ["dataset", "regime", "sigma", "target", "rank"]
     means = trials.groupby(keys)["s1_error"].agg(["mean", "sem", "count"]).reset_index()
-    names = {"dsm": "DSM", "dsm-vr": "DSM-VR"}
-    means = means[means["target"].str.startswith(("dsm", "joint"))]  # heads train no s1
+    means = means[~means["target"].isin(HEADS)]  # which train no s1
     rows = [
         {
             "Data set": named(row["dataset"]),
             "Regime": row["regime"],
             "σ": f"{row['sigma']:g}",
-            "Objective": names.get(row["target"], row["target"].replace("-", ", ")),
-            "Rank": formats.DASH if row["target"] in names else _rank("s2", row["rank"]),
+            "Objective": _trained(row["target"]).removeprefix("s1, ").removeprefix("s2, "),
+            "Rank": formats.DASH if row["target"] in FIRST else _rank("s2", row["rank"]),
             "Squared error of s1, ours ± s.e.": formats.plus_minus(row["mean"], row["sem"]),
             "Seeds": formats.count(row["count"]),
         }
@@ -88,14 +97,45 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def budget_table(budgets: pd.DataFrame) -> pd.DataFrame:
+    """Return what each kind of fit may train with, and whether heads of all targets may alike."""
+    rows = []
+    for (dataset, regime), part in groups(budgets, "dataset", "regime"):
+        heads = part.loc[part["target"].isin(HEADS), list(GIVEN)]
+        alike = len(heads.drop_duplicates()) <= 1
+        chosen = "one budget for all targets" if alike else "for each target by itself"
+        rows += [
+            {"Data set": named(dataset), "Regime": regime, **_budget(row, chosen)}
+            for row in records(part)
+        ]
+    return pd.DataFrame(rows)
+
+
+def _budget(row: Row, chosen: str) -> Row:
+    return {
+        "Trained": _trained(row["target"]),
+        "Batch": formats.count(row["batch_size"]),
+        "Steps, at most": formats.count(row["max_steps"]),
+        "Points, at most": formats.count(row["points"]),
+        "Learning rate": f"{row['learning_rate']:g}",
+        "Weight decay": f"{row['weight_decay']:g}",
+        "Patience": formats.count(row["patience"] or math.nan),
+        "Chosen": chosen if row["target"] in HEADS else "for this fit",
+    }
+
+
+def _trained(target: str) -> str:
+    """Return what a fit trains, in words."""
+    return FIRST.get(target, f"s2, {target.replace('-', ' ')}")
+
+
 def cost_table(cost: pd.DataFrame) -> pd.DataFrame:
     """Return what table 1 cost to train, for each data set and kind of fit, and in all."""
-    names = {"dsm": "s1, DSM", "dsm-vr": "s1, DSM-VR"}
     rows = [
         {
             "Data set": named(row["dataset"]),
             "Regime": row["regime"],
-            "Trained": names.get(row["target"], f"s2, {row['target'].replace('-', ' ')}"),
+            "Trained": _trained(row["target"]),
             "Fits": formats.count(row["fits"]),
             "Minutes, one thread each": formats.number(row["seconds"] / 60),
             "Seconds per fit": formats.number(row["seconds"] / row["fits"]),
@@ -119,8 +159,10 @@ def accuracy_tables(found: Accuracy) -> dict[str, pd.DataFrame]:
     """Return the tables of errors, by their files' names."""
     return {
         "table1-accuracy": accuracy_table(found.table1),
+        "table1-budgets": budget_table(found.budgets),
         "table1-cost": cost_table(found.cost),
         "table1-whole": accuracy_table(found.whole.table1),
+        "table1-whole-budgets": budget_table(found.whole.budgets),
         "table1-whole-cost": cost_table(found.whole.cost),
         "table1-first-order": first_order_table(found.trials),
     }

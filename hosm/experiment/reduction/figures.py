@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.longer_runs import LONGER
 from hosm.experiment.presenting.style import (
     BLUE,
     GREY,
@@ -135,5 +136,9 @@ def reduction_figure(curves: pd.DataFrame, estimates: pd.DataFrame) -> Figure:
 
 
 def reduction_drawings(found: Reduction) -> Drawings:
-    """Return what draws the figure of variance reduction, by its name."""
-    return {"reduction": lambda: reduction_figure(found.curves, found.estimates)}
+    """Return what draws the figures of variance reduction, by their names."""
+    run, whole = found.run, found.whole
+    drawings: Drawings = {"reduction": lambda: reduction_figure(run.curves, run.estimates)}
+    if whole is not None:
+        drawings |= {f"reduction{LONGER}": lambda: reduction_figure(whole.curves, whole.estimates)}
+    return drawings

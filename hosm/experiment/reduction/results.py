@@ -1,13 +1,14 @@
-"""What the stage `reduction` wrote."""
+"""What the stage `reduction` wrote, and what is kept of a longer run."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.shared.files import read_frames
+from hosm.experiment.shared.files import read_frames, read_json
 
-__all__ = ["Reduction", "load_reduction"]
+__all__ = ["Reduction", "ReductionRun", "load_reduction"]
 
 FRAMES = {  # field -> file, and the columns that a report needs
     "curves": (
@@ -27,7 +28,7 @@ FRAMES = {  # field -> file, and the columns that a report needs
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction:
+class ReductionRun:
     """Training on N(0, I) in the plane, with and without variance reduction.
 
     `curves` has a row for each record of each run, `estimates` one for each point of a line,
@@ -37,16 +38,42 @@ class Reduction:
     curves: pd.DataFrame
     estimates: pd.DataFrame
     errors: pd.DataFrame
+    card: dict[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of its longest run."""
+        return int(self.curves["step"].max())
 
 
-def load_reduction(results: Path) -> Reduction:
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """Figure 1: `whole` is a longer run, where one is kept (see `make figure1`)."""
+
+    run: ReductionRun
+    whole: ReductionRun | None
+
+    @property
+    def longest(self) -> ReductionRun:
+        """The longer run if there is one, else this one."""
+        return self.whole or self.run
+
+
+def _read(folder: Path) -> ReductionRun:
+    card = read_json(folder / "card.json", "profile commit hardware")
+    return ReductionRun(**read_frames(folder, FRAMES), card=card)
+
+
+def load_reduction(results: Path, kept: Path) -> Reduction:
     """Read the runs with and without variance reduction.
 
     Args:
         results: the folder `data/results`.
+        kept: the folder `reports/whole` of what is kept of longer runs.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column, or holds no rows.
     """
-    return Reduction(**read_frames(results / "reduction", FRAMES))
+    longer = kept / "reduction"
+    return Reduction(_read(results / "reduction"), _read(longer) if longer.is_dir() else None)

@@ -20,9 +20,11 @@ of the averaged weights against the exact scores of q_sigma.
 
 import copy
 import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from hosm import __version__
 from hosm.autodiff import vector_jacobian_product
 from hosm.distributions import Law
 from hosm.experiment.data.datasets import law
 from hosm.experiment.settings import ReductionParams
 from hosm.experiment.shared.rows import Row
+from hosm.io import write_whole
 from hosm.metrics import hessian_error, score_error
 from hosm.networks import MLP
 from hosm.objectives import dsm_value, stencil
@@ -254,13 +258,33 @@ def _numbers(curves: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def study(choices: ReductionParams) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def _kept_run(
+    choices: ReductionParams, cell: Row, folder: Path | None
+) -> tuple[list[Row], list[Row]]:
+    """Return what a run left in the folder; else carry it out, and leave it there."""
+    if folder is None:
+        return _run(choices, cell)
+    settings = choices.model_dump(mode="json", exclude={"sigmas", "seeds"})
+    text = json.dumps([__version__, settings, cell], sort_keys=True)
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    if path.is_file():
+        return tuple(json.loads(path.read_text()))  # type: ignore[return-value]
+    found = _run(choices, cell)
+    write_whole(json.dumps(found).encode(), path)
+    return found
+
+
+def study(
+    choices: ReductionParams, folder: Path | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Train with and without variance reduction at every sigma and seed.
 
     A run that diverges has infinite errors in its last rows and no estimates.
 
     Args:
         choices: the grid, and how each run trains.
+        folder: where finished runs are kept by their settings, so that a study that was stopped
+            goes on with those that are missing; None keeps none.
 
     Returns:
         Curves, a row for each sigma, reduction, seed, target and record; estimates along the line
@@ -270,7 +294,8 @@ def study(choices: ReductionParams) -> tuple[pd.DataFrame, pd.DataFrame, pd.Data
     curves: list[Row] = []
     estimates: list[Row] = []
     for sigma, reduction, seed in product(choices.sigmas, REDUCTIONS, choices.seeds):
-        rows, line = _run(choices, {"sigma": sigma, "reduction": reduction, "seed": seed})
+        cell = {"sigma": sigma, "reduction": reduction, "seed": seed}
+        rows, line = _kept_run(choices, cell, folder)
         curves += rows
         estimates += line
         last = rows[-len(choices.targets) :]

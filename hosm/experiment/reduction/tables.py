@@ -30,5 +30,8 @@ def reduction_table(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def reduction_tables(found: Reduction) -> dict[str, pd.DataFrame]:
-    """Return the table of variance reduction, by its file's name."""
-    return {"figure1-errors": reduction_table(found.errors)}
+    """Return the tables of variance reduction, by their files' names."""
+    tables = {"figure1-errors": reduction_table(found.run.errors)}
+    if found.whole is not None:
+        tables["figure1-errors-whole"] = reduction_table(found.whole.errors)
+    return tables

@@ -28,7 +28,7 @@ def claims(results: Results) -> list[Claim]:
     return [
         *accuracy_claims(results.accuracy.whole.table1),
         *first_order_claims(results.accuracy.trials),
-        *reduction_claims(results.reduction.curves),
+        *reduction_claims(results.reduction.longest.curves),
         *speed_claims(results.cost.speed),
         *cost_claims(results.cost.training, results.cost.slopes, results.cost.growth),
         *sampling_claims(results.mixing.longest),

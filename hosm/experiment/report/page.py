@@ -34,11 +34,14 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
     "table1-accuracy": ["Data set", "Regime"],
     "table1-first-order": ["Data set", "Regime"],
     "table1-whole": ["Data set", "Regime"],
+    "table1-budgets": ["Data set", "Regime"],
+    "table1-whole-budgets": ["Data set", "Regime"],
     "table2-speed": ["Network"],
     "table3-mixing": ["Target", "Scores"],
     "table3-whole": ["Target", "Scores"],
     "table3-peers": ["Target"],
     "figure1-errors": ["Target of s2"],
+    "figure1-errors-whole": ["Target of s2"],
 }
 SPACE = "\N{NO-BREAK SPACE}"
 THUMBNAIL = (340, 240)  # pixels, at most, of a picture beside a claim
@@ -162,6 +165,7 @@ def page_context(
         "diversity": {name: _diversity(name, found) for name, found in results.diversity.items()},
         "bias_bound": results.mixing.bias_bound,
         "whole": results.accuracy.whole.card,
+        "reduction_whole": results.reduction.whole,
         "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
         "figures": {name: _picture(name, path) for name, path in figures.items()},

@@ -57,7 +57,7 @@ def load_results(root: Path) -> Results:
     found, kept = root / "data" / "results", root / "reports" / "whole"
     return Results(
         accuracy=load_accuracy(found, kept, _batches(params.sweep)),
-        reduction=load_reduction(found),
+        reduction=load_reduction(found, kept),
         cost=load_cost(found),
         mixing=load_mixing(found, kept, params.mixing.bias_bound),
         denoising=load_denoising(found),

@@ -1,6 +1,6 @@
 """Settings: params.yaml read into validated models that cannot change."""
 
-from hosm.experiment.settings.accuracy import CELL, AccuracyParams, SweepParams
+from hosm.experiment.settings.accuracy import ALONE, CELL, AccuracyParams, SweepParams
 from hosm.experiment.settings.cost import ScalingParams, SpeedParams
 from hosm.experiment.settings.images import (
     ClassifierParams,
@@ -14,6 +14,7 @@ from hosm.experiment.settings.model import Backbone, ModelParams, Regime, Settin
 from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
 
 __all__ = [
+    "ALONE",
     "AccuracyParams",
     "Backbone",
     "CELL",

@@ -14,9 +14,11 @@ from hosm.experiment.settings.model import (
     Section,
 )
 
-__all__ = ["AccuracyParams", "CELL", "KINDS", "SweepParams"]
+__all__ = ["ALONE", "AccuracyParams", "CELL", "KINDS", "SweepParams"]
 
-KINDS = ("first", "finite", *get_args(SecondOrder), "dsm", "joint")
+ALONE = ("dsm-vr", "dsm", "plain")  # cells whose model is an s1 alone, the first with heads on it
+HEADS = get_args(SecondOrder)
+KINDS = ("first", "finite", "heads", *HEADS, "dsm", "plain", "plain-finite", "joint")
 CELL = ("dataset", "regime", "sigma", "target", "rank", "seed")
 
 
@@ -24,9 +26,12 @@ class SweepParams(Section):
     """The grid of Table 1 and how each of its models trains.
 
     A data set's settings hold, beside those of every model, what differs for one kind of them:
-    under `first` for s1 alone, under `finite` for s1 in the finite regime, under `jacobian`,
-    `residual` or `moment` for heads on a frozen s1. Two more kinds are trained where a data set
-    has them: `dsm`, s1 without variance reduction, and `joint`, s1 and s2 together.
+    under `first` for s1 alone, under `finite` for s1 in the finite regime, under `heads` for heads
+    on a frozen s1, whatever their target, and under `jacobian`, `residual` or `moment` for those
+    of one target. Three more kinds are trained where a data set
+    has them: `dsm`, s1 without variance reduction, `plain`, s1 by another network, in the finite
+    regime with `plain-finite` besides, and `joint`, s1 and s2 together. A kind's `backbone` stands
+    in place of the data set's: the two are not merged.
     """
 
     datasets: tuple[str, ...] = Field(min_length=1)
@@ -54,15 +59,15 @@ class SweepParams(Section):
     def grid(self) -> list[dict[str, Any]]:
         """Return the cells that a trial trains: dataset, regime, sigma, target, rank, seed.
 
-        `dsm-vr` stands for an s1 with all the heads on it, `joint-<target>` for s1 and s2.
+        `dsm-vr` stands for an s1 with all the heads on it, `dsm` and `plain` for an s1 alone,
+        `joint-<target>` for s1 and s2.
         """
         cells = []
         for dataset, regime, sigma, seed in product(
             self.datasets, self.regimes, self.sigmas, self.seeds
         ):
             kinds, layers = [("dsm-vr", 0)], self.models[dataset]
-            if "dsm" in layers:
-                kinds.append(("dsm", 0))
+            kinds += [(name, 0) for name in ALONE if name in layers]
             if "joint" in layers:
                 own = layers["joint"].get("rank")
                 ranks = self.ranks_of(dataset) if own is None else (own,)
@@ -88,9 +93,12 @@ class SweepParams(Section):
 
     def kinds(self, cell: dict[str, Any]) -> tuple[str, ...]:
         """Return the kinds of the model at a cell, the last of which prevails."""
-        alone = ("first", "finite") if cell["regime"] == "finite" else ("first",)
-        target = cell["target"]
-        return {"dsm": (*alone, "dsm"), "dsm-vr": alone}.get(target, (target.split("-")[0],))
+        finite, target = cell["regime"] == "finite", cell["target"]
+        if target not in ALONE:
+            return ("heads", target) if target in HEADS else ("joint",)
+        first = ("first", "finite") if finite else ("first",)
+        own = (target, f"{target}-finite") if finite else (target,)
+        return (*first, *(kind for kind in own if kind in KINDS))
 
     def model(self, cell: dict[str, Any]) -> ModelParams:
         """Return the settings of the model at a cell."""
@@ -99,7 +107,8 @@ class SweepParams(Section):
         for kind in self.kinds(cell):
             merged |= layers.get(kind, {})
         chosen = {key: value for key, value in cell.items() if key != "dataset"}
-        return ModelParams(**{**merged, **chosen, "target": target.removeprefix("joint-")})
+        loss = "dsm-vr" if target == "plain" else target.removeprefix("joint-")
+        return ModelParams(**{**merged, **chosen, "target": loss})
 
 
 class AccuracyParams(Section):

@@ -1,35 +1,45 @@
 """Settings of the studies of images: scales, uncertainty, the classifier and diversity."""
 
+from itertools import product
 from typing import Any
 
 from pydantic import Field
 
 from hosm.experiment.settings.model import Count, ModelParams, Positive, Section
 
-__all__ = ["ClassifierParams", "DiversityParams", "ScalesParams", "UncertaintyParams"]
+BUDGETS = ("equal steps", "equal total")  # of each model of one scale, against that of the range
+
+__all__ = ["BUDGETS", "ClassifierParams", "DiversityParams", "ScalesParams", "UncertaintyParams"]
 
 
 class ScalesParams(Section):
     """Models of one noise scale each, which the model of a range is judged by.
 
-    `unconstrained` is what differs for one more, whose covariance may be negative.
+    At each scale one is trained for as many steps as the model of the range (`equal steps`), and
+    one for that number over the number of scales compared (`equal total`), so that all those of
+    one scale take together as many steps as the one model. `unconstrained` is what differs for one
+    more, whose covariance may be negative.
     """
 
     sigmas: tuple[Positive, ...] = Field(min_length=1)
-    max_steps: int = Field(ge=1)
     validate_every: int = Field(ge=1)
     unconstrained: dict[str, Any]
 
-    def models(self, whole: ModelParams) -> dict[str, ModelParams]:
-        """Return the settings of each model, by the names of their folders.
+    def models(self, whole: ModelParams, compared: int) -> dict[tuple[str, str], ModelParams]:
+        """Return the settings of each model, by the names of its folder and of its kind.
 
         Args:
             whole: of the model of the range.
+            compared: number of noise scales at which models are compared.
         """
-        steps = {"max_steps": self.max_steps, "validate_every": self.validate_every}
-        models = {f"{sigma:g}": whole.at_scale(sigma, **steps) for sigma in self.sigmas}
-        free = {**whole.model_dump(), **steps, **self.unconstrained}
-        return {**models, "unconstrained": ModelParams(**free)}
+        every, models = {"validate_every": self.validate_every}, {}
+        steps = (whole.max_steps, max(whole.max_steps // compared, 1))
+        for sigma, (budget, count) in product(self.sigmas, zip(BUDGETS, steps, strict=True)):
+            label = f"{sigma:g}-{budget.replace(' ', '-')}"
+            own = whole.at_scale(sigma, max_steps=count, **every)
+            models[label, f"one scale, {budget}"] = own
+        free = ModelParams(**{**whole.model_dump(), **every, **self.unconstrained})
+        return {**models, ("unconstrained", "unconstrained"): free}
 
 
 class UncertaintyParams(Section):

@@ -250,7 +250,7 @@ def _check_images(params: Params, name: str) -> None:
     """Check the noise scales that one denoiser of images is used at against those it learns."""
     whole = params.trained(name)
     try:
-        params.scales.models(whole)
+        params.scales.models(whole, len(params.uncertainty.sigmas))
     except ValidationError as error:
         raise SettingsError(_explain(error, ModelParams, ("scales", "unconstrained"))) from error
     covered = whole.sigma if isinstance(whole.sigma, tuple) else (whole.sigma, whole.sigma)

@@ -24,6 +24,10 @@ __all__ = ["uncertainty_claims"]
 USEFUL = 0.8  # a correlation from which a predicted variance tells where errors are
 CALIBRATED = 0.15  # largest relative gap of scaled variance and measured error, in any bin
 ALIKE = 0.02  # largest relative loss of likelihood by one model for all noise scales
+BUDGETS = {  # of a model for one scale
+    "equal steps": "trained for as many steps",
+    "equal total": "where those for one scale have as many steps in total",
+}
 SHARE = 0.9  # least share of what subspace iteration explains that the directions of s2 explain
 SAVING = 50  # the directions of s2 take at most one part in so many of its time
 
@@ -110,7 +114,7 @@ def _likelihoods(where: str, rows: list[Row]) -> Claim:
     )
 
 
-def _range(where: str, rows: list[Row], alone: list[Row]) -> Iterator[Claim]:
+def _range(where: str, rows: list[Row], alone: list[Row], budget: str) -> Iterator[Claim]:
     """Yield whether the model of all noise scales is as good as those of one scale each."""
     whole = {row["sigma"]: row["nll_low_rank"] for row in rows}
     losses = {
@@ -125,7 +129,7 @@ def _range(where: str, rows: list[Row], alone: list[Row]) -> Iterator[Claim]:
             "one-model-of-all-scales",
             where,
             f"one model for all noise scales has a negative log-likelihood at most {ALIKE:.0%} "
-            "above that of a model for one scale",
+            f"above that of a model for one scale, {BUDGETS[budget]}",
             max(losses.values()),
             "<=",
             ALIKE,
@@ -188,13 +192,15 @@ def _denoiser(name: str, found: Denoiser) -> Iterator[Claim]:
     kinds = {kind: records(part) for kind, part in found.numbers.groupby("model", sort=False)}
     long = ", trained at length" if is_longer(name) else ""
     where, rows = f"denoiser, {short_name(name)}{long}", kinds["range"]
-    alone = kinds.get("one scale", [])
+    alone = {budget: kinds.get(f"one scale, {budget}", []) for budget in BUDGETS}
     yield from _maps(where, rows)
     yield _calibration(where, found.reliability[found.reliability["model"] == "range"])
     yield _likelihoods(where, rows)
-    yield from _range(where, rows, alone)
+    for budget, of_budget in alone.items():
+        yield from _range(where, rows, of_budget, budget)
     yield _directions(where, found.directions)
-    yield _positive(where, [*rows, *alone], kinds.get("unconstrained", []))
+    singles = [row for of_budget in alone.values() for row in of_budget]
+    yield _positive(where, [*rows, *singles], kinds.get("unconstrained", []))
 
 
 def uncertainty_claims(denoisers: dict[str, Denoiser]) -> Iterator[Claim]:

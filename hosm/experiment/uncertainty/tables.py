@@ -15,7 +15,12 @@ __all__ = [
     "uncertainty_tables",
 ]
 
-KINDS = {"range": "range of σ", "one scale": "one σ", "unconstrained": "one σ, jacobian, no psd"}
+KINDS = {
+    "range": "range of σ",
+    "one scale, equal steps": "one σ, equal steps",
+    "one scale, equal total": "one σ, equal steps in total",
+    "unconstrained": "one σ, jacobian, no psd",
+}
 SHOWN = (1, 3, 5, 10)  # numbers of directions
 
 

@@ -54,6 +54,21 @@ def test_cost_is_stated_for_each_kind_of_fit(results):
     assert list(table["Fits"]) == ["2", "2", "4"]
 
 
+def test_budgets_say_whether_all_targets_had_the_same(results, only):
+    table = accuracy_tables.budget_table(results.accuracy.budgets)
+    row = only(table, Trained="s2, moment", Regime="streaming")
+    assert (row["Batch"], row["Steps, at most"], row["Points, at most"]) == (
+        "200",
+        "1,000",
+        "200,000",
+    )
+    assert (row["Learning rate"], row["Patience"]) == ("0.01", "–")
+    assert row["Chosen"] == "one budget for all targets"
+    row = only(table, Trained="s2, moment", Regime="finite")
+    assert (row["Patience"], row["Chosen"]) == ("2", "for each target by itself")
+    assert only(table, Trained="s1, DSM-VR")["Chosen"] == "for this fit"
+
+
 def test_a_reference_is_never_marked_as_the_best():
     accuracy = report_inputs.accuracy()
     cell = records(accuracy[accuracy["dataset"] == "gaussian100"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from hosm.experiment.accuracy.study.budgets import budgets
 from hosm.experiment.accuracy.study.errors import autodiff_error, s2_error
 from hosm.experiment.accuracy.study.sweep import run_sweep
 from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, run_trial, task_of
@@ -25,6 +26,7 @@ def sweep(**changes):
         "validate_every": 10,
         "jacobian": {"max_steps": 10},
         "dsm": {},
+        "plain": {"backbone": {"kind": "mlp", "width": 12, "shared": False}},
         "joint": {},
     }
     base = {
@@ -80,6 +82,7 @@ def test_every_estimate_of_the_grid_comes_from_one_trial():
     assert [(c["target"], c["rank"]) for c in grid] == [
         ("dsm-vr", 0),
         ("dsm", 0),
+        ("plain", 0),
         ("joint-moment", 1),
         ("joint-moment", 2),
     ]
@@ -92,7 +95,39 @@ def test_every_estimate_of_the_grid_comes_from_one_trial():
         }
         for row in rows:
             assert np.isfinite([row[name] for name in ERRORS if name in row]).all()
-            assert ("s2_error" in row) != (row["target"] in ("dsm", "dsm-vr"))
+            assert ("s2_error" in row) != (row["target"] in ("dsm", "dsm-vr", "plain"))
+
+
+def test_a_plain_score_is_that_of_another_network_by_the_same_loss():
+    given = inputs(regimes=("finite",))
+    layers = given.sweep.models["gaussian2"]
+    layers |= {"first": {"max_steps": 30}, "finite": {"weight_decay": 2.0, "batch_size": 16}}
+    layers["plain-finite"] = {"weight_decay": 0.5}
+    layers["backbone"]["skip"] = True
+    first, plain = (
+        given.sweep.model({**given.sweep.grid()[0], "target": target})
+        for target in ("dsm-vr", "plain")
+    )
+    assert (first.backbone.width, first.backbone.skip) == (16, True)
+    assert (plain.backbone.width, plain.backbone.skip) == (12, False)  # replaced, not merged
+    assert plain.target == first.target == "dsm-vr"
+    assert (first.weight_decay, plain.weight_decay) == (2.0, 0.5)
+    assert (plain.max_steps, plain.batch_size) == (first.max_steps, first.batch_size) == (30, 16)
+    assert given.sweep.kinds({"regime": "streaming", "target": "plain"}) == ("first", "plain")
+
+
+def test_heads_of_all_targets_share_their_budget():
+    given = sweep()
+    layers = given.models["gaussian2"]
+    layers |= {"heads": {"max_steps": 40, "batch_size": 8}, "moment": {"learning_rate": 1e-3}}
+    cells = given.estimates(given.grid()[0])[1:]
+    found = {(c["target"], given.model(c).max_steps, given.model(c).batch_size) for c in cells}
+    assert found == {("jacobian", 10, 8), ("moment", 40, 8)}  # its own prevails
+    assert {given.model(c).learning_rate for c in cells if c["target"] == "moment"} == {1e-3}
+    rows = budgets(given)
+    assert list(rows["target"]) == ["dsm-vr", "jacobian", "moment", "dsm", "plain", "joint-moment"]
+    (moment,) = rows[rows["target"] == "moment"].to_dict("records")
+    assert (moment["points"], moment["patience"], moment["learning_rate"]) == (320, 0, 1e-3)
 
 
 def test_heads_share_one_score_and_count_its_time():

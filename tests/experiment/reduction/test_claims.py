@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ def _with(curves, of, **errors):
 
 
 def test_figure_1_is_judged_at_both_ends_of_sigma(results):
-    curves = results.reduction.curves
+    curves = results.reduction.run.curves
     near, far, same = reduction_claims(curves)
     assert (near.verdict, far.verdict, same.verdict) == ("holds", "does not hold", "holds")
     assert near.where.endswith("σ = 0.001") and far.where.endswith("σ = 0.1")
@@ -39,14 +40,14 @@ def test_figure_1_is_judged_at_both_ends_of_sigma(results):
     ],
 )
 def test_one_large_error_among_small_ones_decides_nothing(results, errors, verdict):
-    curves = _with(results.reduction.curves, "reduction == 'none'", s2_error=errors)
+    curves = _with(results.reduction.run.curves, "reduction == 'none'", s2_error=errors)
     assert next(reduction_claims(curves)).verdict == verdict
 
 
 def test_errors_are_compared_seed_by_seed(results):
     """Errors of seeds a hundred times apart whose ratio is three at each."""
     here = "sigma == 0.1 and reduction =="
-    curves = _with(results.reduction.curves, f"{here} 'none'", s2_error=(3.0, 300.0))
+    curves = _with(results.reduction.run.curves, f"{here} 'none'", s2_error=(3.0, 300.0))
     curves = _with(curves, f"{here} 'antithetic'", s2_error=(1.0, 100.0))
     curves = _with(curves, here + " 'none'", s1_error=(0.02, 0.02))
     _, far, _ = reduction_claims(curves)
@@ -54,5 +55,11 @@ def test_errors_are_compared_seed_by_seed(results):
 
 
 def test_one_seed_decides_nothing(results):
-    claims = list(reduction_claims(results.reduction.curves.query("seed == 0")))
+    claims = list(reduction_claims(results.reduction.run.curves.query("seed == 0")))
     assert {claim.verdict for claim in claims} == {"undecided"}
+
+
+def test_the_longer_run_is_judged_where_there_is_one(results):
+    assert results.reduction.longest is results.reduction.run
+    longer = replace(results.reduction.run, card={"profile": "paper"})
+    assert replace(results.reduction, whole=longer).longest is longer

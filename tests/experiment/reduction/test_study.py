@@ -1,6 +1,7 @@
 """Figure 1: the study's frames, exact scores without error, and the noise that sigma brings."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -98,6 +99,33 @@ def test_a_run_that_diverges_is_told(capsys):
     assert reduction.headline(numbers)["diverged"] == numbers["diverged"].sum()
     none_left = reduction_figure(curves, estimates.iloc[:0])
     assert none_left.axes[-1].get_title(loc="left") == "no estimates: every run diverged"
+
+
+def test_runs_that_are_finished_are_not_repeated(frames, tmp_path, monkeypatch):
+    """A study that is stopped in its third run goes on with it, and ends alike."""
+    begun, run = [], reduction._run
+
+    def stopped(settings, cell):
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        begun.append(cell)
+        return run(settings, cell)
+
+    monkeypatch.setattr(reduction, "_run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        reduction.study(choices(), tmp_path)
+    later = []
+    monkeypatch.setattr(reduction, "_run", lambda s, cell: later.append(cell) or run(s, cell))
+    for whole, again in zip(frames, reduction.study(choices(), tmp_path), strict=True):
+        timed = [name for name in whole if name == "seconds"]
+        pd.testing.assert_frame_equal(whole.drop(columns=timed), again.drop(columns=timed))
+    assert len(later) == 6 and not [cell for cell in later if cell in begun]
+    later.clear()
+    reduction.study(choices(seeds=(0, 1, 2)), tmp_path)
+    assert {cell["seed"] for cell in later} == {2}
+    later.clear()
+    reduction.study(choices(max_steps=30), tmp_path)
+    assert len(later) == 8  # of other settings nothing is taken
 
 
 def test_the_figure_names_what_it_shows(frames):

@@ -45,7 +45,7 @@ def test_a_cell_takes_what_its_data_set_says_of_its_kind():
     cell = {"dataset": "gaussian100", "regime": "finite", "sigma": 0.1, "rank": 15, "seed": 3}
     jacobian = sweep.model({**cell, "target": "jacobian"})
     joint = sweep.model({**cell, "target": "joint-moment"})
-    assert (jacobian.batch_size, joint.batch_size) == (100, 200)
+    assert (jacobian.batch_size, joint.batch_size) == (200, 200)
     few, many, dsm = (
         sweep.model({**cell, "regime": regime, "target": target})
         for regime, target in (("finite", "dsm-vr"), ("streaming", "dsm-vr"), ("finite", "dsm"))

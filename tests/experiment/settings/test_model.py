@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -177,14 +178,16 @@ def test_models_of_one_scale_follow_the_model_of_the_range(tmp_path):
     params = load_params(ROOT / "params.yaml")
     whole = params.trained("mnist5k")
     low, high = whole.sigma
-    models = params.scales.models(whole)
-    assert set(models) == {*(f"{sigma:g}" for sigma in params.scales.sigmas), "unconstrained"}
-    for name, each in models.items():
-        if name != "unconstrained":
-            assert (each.sigma, each.target, each.rank) == (float(name), whole.target, whole.rank)
-            assert each.max_steps == params.scales.max_steps
+    models = params.scales.models(whole, 4)
+    steps = {"equal steps": whole.max_steps, "equal total": whole.max_steps // 4}
+    for sigma, (budget, count) in product(params.scales.sigmas, steps.items()):
+        label = f"{sigma:g}-{budget.replace(' ', '-')}"
+        each = models.pop((label, f"one scale, {budget}"))
+        assert (each.sigma, each.target, each.rank) == (sigma, whole.target, whole.rank)
+        assert (each.max_steps, each.average_width) == (count, whole.average_width)
     assert all(low <= sigma <= high for sigma in params.uncertainty.sigmas)
-    free = models["unconstrained"]
+    ((name, free),) = models.items()
+    assert name == ("unconstrained", "unconstrained")
     assert (free.psd, free.target, free.parametrisation) == (False, "jacobian", "denoiser")
 
 
@@ -236,5 +239,5 @@ def test_every_profile_has_its_denoisers(tmp_path, profile):
     params = load_params(written(tmp_path, change))
     for name in params.images:
         assert params.trained(name).sigma == (0.1, 1.0)
-        assert params.scales.models(params.trained(name))
+        assert params.scales.models(params.trained(name), len(params.uncertainty.sigmas))
     assert params.denoising.spec.sigma == 0.15

@@ -26,7 +26,6 @@ def _changed(frame, of, **values):
         ("sigma == 0.3", {"nll_low_rank": -1500.0}, "low-rank-likelier"),
         ("sigma == 0.3", {"nll_diagonal": -700.0}, "low-rank-likelier"),
         ("sigma == 0.5", {"edge_variance": 0.001}, "variance-larger-at-edges"),
-        ("model == 'one scale'", {"nll_low_rank": -1700.0}, "one-model-of-all-scales"),
         ("sigma == 0.5", {"least_variance": -1e-6}, "variance-positive"),
     ],
 )
@@ -45,6 +44,16 @@ def test_a_denoiser_trained_at_length_is_judged_apart(results):
     assert "-2,005" in claim_of(judged, "denoiser, mnist5k, trained at length", name).evidence
 
 
+def test_the_model_of_a_range_is_judged_against_both_budgets_of_one_scale(results):
+    numbers = results.denoisers["mnist5k"].numbers
+    of = "model == 'one scale, equal steps'"
+    judged = _denoiser_claims(results, numbers=_changed(numbers, of, nll_low_rank=-1700.0))
+    both = [claim for claim in judged if claim.name == "one-model-of-all-scales"]
+    assert [claim.verdict for claim in both] == ["does not hold", "holds"]
+    assert "for as many steps" in both[0].statement and "in total" in both[1].statement
+    assert both[0].evidence.endswith("σ = 0.5: +5.6%")  # of -1,605 against -1,700
+
+
 def test_one_bin_of_one_scale_decides_over_reliability(results):
     bins = results.denoisers["mnist5k"].reliability
     name, where = "variance-calibrated", "denoiser, mnist5k"
@@ -55,7 +64,7 @@ def test_one_bin_of_one_scale_decides_over_reliability(results):
     assert claim.verdict == "undecided"
     claim = claim_of(_denoiser_claims(results, reliability=worse), where, name)
     assert claim.verdict == "does not hold" and "σ = 0.5: 0.45" in claim.evidence
-    other = _changed(bins, "model == 'one scale'", scale=2.0)
+    other = _changed(bins, "model == 'one scale, equal steps'", scale=2.0)
     assert claim_of(_denoiser_claims(results, reliability=other), where, name).verdict == "holds"
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hosm import metrics
 from hosm.experiment.data.datasets import law
+from hosm.experiment.settings import ALONE
 from hosm.scores import ScoreModel, autodiff_hessian, hutchinson_diagonal
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
 BLOCK = 250  # test points whose D x D Hessians are held at once
 PROBES = 10  # of Hutchinson's estimator
 MIDDLE = 0.05  # the middle one of the paper's noise scales
+PLAIN = ", plain MLP"  # ends the name of a method whose s1 is another network
+NAMES = {"dsm": "DSM", "dsm-vr": "DSM-VR", "plain": f"DSM-VR{PLAIN}"}  # of an s1 alone
 
 
 def _mean_error(
@@ -183,8 +186,7 @@ def _long(sweep: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each estimate: of s2, and by differentiating an s1 once."""
     rows = []
     for trial in sweep.to_dict("records"):
-        name = str(trial["target"]).replace("-", " ").replace("dsm vr", "DSM-VR")
-        name = name.replace("dsm", "DSM")
+        name = NAMES.get(str(trial["target"]), str(trial["target"]).replace("-", " "))
         estimates = [] if "DSM" in name else [(f"s2, {name}", "s2_error")]
         if name.startswith(("DSM", "joint")):  # heads share the s1 of DSM-VR
             estimates.append((f"autodiff, {name}", "autodiff_error"))
@@ -209,6 +211,7 @@ def table1(sweep: pd.DataFrame) -> pd.DataFrame:
 
     def paper(row: dict[Any, Any]) -> tuple[float, float]:
         method = row["method"].replace("joint ", "")  # the paper's is; ours is trained either way
+        method = method.removesuffix(PLAIN)  # the paper names no linear map beside its network
         values = PAPER.get((row["dataset"], method, row["rank"]), {})
         return values.get(row["sigma"], (np.nan, np.nan))
 
@@ -232,7 +235,7 @@ def training_cost(sweep: pd.DataFrame) -> pd.DataFrame:
     fits = fits.drop_duplicates([*trial, "target", "fit"])
     first = fits[fits["target"] == "dsm-vr"].set_index(trial)["seconds"].rename("before")
     fits = fits.join(first, on=trial)
-    heads = ~fits["target"].str.startswith(("dsm", "joint"))
+    heads = ~(fits["target"].isin(ALONE) | fits["target"].str.startswith("joint"))
     fits["seconds"] -= fits["before"].where(heads, 0.0)
     sums = fits.groupby(["dataset", "regime", "target"], sort=False)["seconds"]
     return sums.agg(fits="count", seconds="sum").reset_index()
