@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 denoisers mixing classes bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,13 @@ table1: install ## the whole of table 1 at the paper's sizes, an hour and more o
 	cd build/table1 && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
 	  PYTHONPATH=$(CURDIR)/build/table1 OMP_NUM_THREADS=1 dvc repro accuracy
 	mkdir -p reports/whole && cp build/table1/data/results/accuracy/* reports/whole/
+
+figure1: install ## figure 1 at the paper's sizes, goes on after a stop -> reports/whole/reduction
+	test -d build/figure1 || git clone -q . build/figure1
+	cd build/figure1 && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
+	  sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/figure1 OMP_NUM_THREADS=1 dvc repro reduction
+	mkdir -p reports/whole/reduction && cp build/figure1/data/results/reduction/* reports/whole/reduction/
 
 denoisers: install ## the denoiser trained at length, an hour on 2 cores -> reports/whole/denoisers
 	rm -rf build/denoisers && git clone -q . build/denoisers
