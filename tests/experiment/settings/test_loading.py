@@ -34,7 +34,7 @@ def test_grid_fills_every_cell_of_table_1_once(tmp_path, profile):
     assert len({tuple(cell[key] for key in CELL) for cell in cells}) == len(cells)
     per_seed = len(sweep.sigmas) * len(sweep.regimes) * len(sweep.seeds)
     heads = {name: len(sweep.targets) * len(sweep.ranks_of(name)) for name in sweep.datasets}
-    baselines = 1 + len(sweep.joint)  # on gaussian100 alone
+    baselines = 2 + len(sweep.joint)  # on gaussian100 alone
     assert len(cells) == per_seed * (sum(heads.values()) + len(sweep.datasets) + baselines)
     ranks = {name: sweep.ranks_of(name) for name in sweep.datasets}
     assert ranks.pop("gaussian100") == (15, 20, 30) and set(ranks.values()) == {(0,)}
