@@ -18,7 +18,7 @@ def test_likelihoods_are_listed_by_scale_and_model(results, only):
     assert list(table["σ"]) == ["0.3", *(["0.5"] * 4)]
     free = only(table, Model="one σ, jacobian, no psd")
     assert (free["C"], free["Clipped share"]) == ("-1,300 (clip floor)", "7.0%")
-    assert "clip" not in only(table, Model="one σ")["C"]  # nothing was clipped
+    assert "clip" not in only(table, Model="one σ, equal steps")["C"]  # nothing was clipped
 
 
 def test_directions_have_shares_and_a_time_for_each_image(results, only):
