@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from hosm.experiment.accuracy.results import PaperSizes
-from hosm.experiment.accuracy.rows_of_table1 import BASELINE, is_exact, is_reference
+from hosm.experiment.accuracy.rows_of_table1 import BASELINE, PLAIN, is_exact, is_reference
 from hosm.experiment.presenting import formats
 from hosm.experiment.shared.rows import Row, groups, records
 
@@ -27,11 +27,17 @@ def _cells(group: pd.DataFrame) -> Cells:
 
 
 def _shown(rows: dict[tuple[str, float], Row]) -> dict[tuple[str, float], str]:
-    """Return the rows to show, and what they are: baseline, the paper's objective, the best."""
+    """Return the rows to show, and what they are: baselines, the paper's objective, the best.
+
+    Where a plain network stands beside it, the network of the baseline is one whose linear map
+    contains the truth.
+    """
     second = [key for key in rows if key[0].startswith("s2") and math.isfinite(rows[key]["mean"])]
     second.sort(key=lambda key: float(rows[key]["mean"]))
     published = [key for key in second if key[0] == PAPER_OBJECTIVE]
-    shown = {key: "" for key in rows if key[0] == BASELINE}
+    plain = {key: "" for key in rows if key[0] == PLAIN}
+    about = " (a network that contains the truth)" if plain else ""
+    shown = {key: about for key in rows if key[0] == BASELINE} | plain
     shown |= dict.fromkeys(published[:1], " (the paper's objective)")
     return shown | {key: " (the best here)" for key in second[:1] if key not in shown}
 

@@ -46,6 +46,10 @@ def test_few_data_stand_beside_fresh_draws_whose_points_are_counted(results, onl
     assert row["Ours ± s.e., fresh draws"] == "7.80 ± 0.25"
     assert row["Points drawn"] == f"{2500 * 256:,}"  # steps of s1 times its batch
     assert row["To beat"] == "constant 160"  # of the finite regime, nine times 17.8
+    notes = {name for name in table["Estimate"] if name.startswith("autodiff")}
+    plain = "autodiff, DSM-VR, plain MLP"  # beside which the other one's network is told apart
+    with_truth = "autodiff, DSM-VR (a network that contains the truth)"
+    assert notes == {"autodiff, DSM-VR", with_truth, plain}
     best = only(table, Estimate="s2, jacobian, r = 30 (the best here)")
     assert (best["To beat"], best["Paper"]) == ("floor 15.8", "–")
 
