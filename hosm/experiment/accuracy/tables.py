@@ -9,7 +9,9 @@ import pandas as pd
 
 from hosm.experiment.accuracy.results import Accuracy
 from hosm.experiment.accuracy.rows_of_table1 import is_exact, is_reference, lowest, method_order
+from hosm.experiment.accuracy.study.budgets import GIVEN
 from hosm.experiment.presenting import formats
+from hosm.experiment.settings.accuracy import HEADS
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = [
@@ -21,8 +23,6 @@ __all__ = [
     "named",
 ]
 
-HEADS = ("jacobian", "residual", "moment")  # targets of s2 on an s1 that is learned
-GIVEN = ("batch_size", "max_steps", "learning_rate", "weight_decay", "patience")
 FIRST = {"dsm": "s1, DSM", "dsm-vr": "s1, DSM-VR", "plain": "s1, DSM-VR, plain MLP"}
 RECONSTRUCTIONS = ("gaussian100", "logistic50", "logistic80", "ring6", "ring8")
 
