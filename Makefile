@@ -1,12 +1,13 @@
 # Two commands from nothing: `make repro` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
+ITERATIONS ?= 60 # of the chains of `make classes`
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,12 +91,19 @@ mixing: install ## the study of the samplers at length, half an hour on 2 cores 
 	  mkdir -p reports/whole/sampling/$$each; cp build/mixing/data/results/$$each/*.csv reports/whole/sampling/$$each; done
 	cp build/mixing/data/results/mixing/card.json reports/whole/sampling/
 
-classes: install ## classes of 10 x 1,000 chains of digits, forty minutes on 2 cores -> reports/whole/diversity
-	rm -rf build/classes && git clone -q . build/classes
-	cd build/classes && PYTHONPATH=$(CURDIR)/build/classes \
-	  dvc exp run -S diversity.chains=1000 -S diversity.iterations=30 diversity
+classes: install ## figures 7 and 8 at length, goes on after a stop, three hours on 2 cores -> reports/whole/diversity
+	test -d build/classes || git clone -q . build/classes
+	cd build/classes && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
+	  PYTHONPATH=$(CURDIR)/build/classes dvc exp run \
+	  -S classifier.width=32 -S classifier.steps=6000 -S classifier.batch_size=128 \
+	  -S diversity.noise_iterations=1000 -S diversity.chains=1000 -S diversity.iterations=$(ITERATIONS) \
+	  -S diversity.records=20 diversity
 	for each in build/classes/data/results/diversity/*; do \
-	  kept=reports/whole/diversity/$$(basename $$each); mkdir -p $$kept; cp $$each/*.csv $$each/card.json $$kept; done
+	  kept=reports/whole/diversity/$$(basename $$each); mkdir -p $$kept; \
+	  cp $$each/*.csv $$each/card.json $$each/pictures.npz $$kept; done
+
+second-opinions: install ## each claim of the paper at one other point, after `make repro` -> reports/whole
+	python -m hosm.experiment.report.second_opinions
 
 bench: install ## time it all anew on this machine, then render the report (and what it lacks)
 	dvc repro --single-item --force speed scaling

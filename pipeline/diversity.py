@@ -1,5 +1,6 @@
 """Stage `diversity`: figures 7 and 8, classes that chains of images reach."""
 
+import shutil
 import sys
 from typing import Any
 
@@ -13,12 +14,17 @@ from hosm.experiment.diversity.study.summary import headline, summarised
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_json, write_tables
+from hosm.experiment.shared.finished_parts import FinishedParts
 from hosm.experiment.shared.stopwatch import devices
 from hosm.experiment.train.models import load_model
+from hosm.experiment.train.weights import HASH
 
 
 def diversity(name: str) -> None:
     """Write data/results/diversity/<name>: search, costs, curves, a summary and pictures.
+
+    Blocks of chains that are finished lie below runs/diversity until all are, so that a stop
+    costs one of them.
 
     Args:
         name: one of `images` in params.yaml.
@@ -30,7 +36,8 @@ def diversity(name: str) -> None:
         run.log_params(settings.model_dump())
         data = datasets.load(place / "prepared" / name)
         test = torch.as_tensor(data.test).to(device), labels_of(data, "test").to(device)
-        classifier = load_classifier(place / "classifiers" / name)[0].to(device)
+        classifier, about = load_classifier(place / "classifiers" / name)
+        classifier = classifier.to(device)
         denoiser, card = load_model(place / "models" / name)
         model = denoiser.to(device).at(settings.sigma)
         scores = samplers.DenoiserScores.of(model)
@@ -39,7 +46,13 @@ def diversity(name: str) -> None:
         tried = step_search.search(scores, test[0], settings)
         chosen = chains.samplers_of(settings) | step_search.largest_of_each(tried, settings)
         starts = chains.starts_of(*test, classifier)
-        curves, arrays = chains.curves(chosen, starts, classifier, scores, cost, settings)
+        hashes = [data.card["sha256"], about[HASH], card[HASH]]
+        depends = {"hashes": hashes, "settings": settings.model_dump(mode="json")}
+        runs = PROJECT / "runs" / "diversity" / name
+        finished = FinishedParts(runs, depends)
+        curves, arrays = chains.curves(
+            chosen, starts, classifier, scores, cost, settings, finished
+        )
         arrays |= chains.from_noise(scores, test[0][:1], settings)
         summary = summarised(curves, tried, cost, settings)
         frames = {"curves": curves, "summary": summary, "search": tried, "cost": cost}
@@ -52,6 +65,7 @@ def diversity(name: str) -> None:
         numbers = headline(summary, found)
         write_json(numbers, PROJECT / "reports" / "metrics" / f"diversity-{name}.json")
         run.log_metrics(numbers)
+        shutil.rmtree(runs)  # what follows, perhaps by other code, runs anew
 
 
 if __name__ == "__main__":

@@ -67,10 +67,10 @@ class Progress:
 class TrainingResult:
     """The best averaged weights, as a state dict of the model, and how they were reached.
 
-    `best_steps` says by the name of a watched term which step its part of the weights is of, and
-    `best_step` is the last of these; `metrics` of a watched term are those of its best step, and
-    metrics of other terms those of the first watched term's. `seconds_per_step` is wall time from
-    this process's first step on, validations included.
+    `best_steps` maps the name of each watched term to the step from which its part of the weights
+    was taken, and `best_step` is the latest of these. `metrics` holds for a watched term its value
+    at its own best step, and for any other term its value at the best step of the first watched
+    one. `seconds_per_step` is wall time from this process's first step on, validations included.
     """
 
     weights: dict[str, Tensor]

@@ -37,10 +37,10 @@ class JointObjective(nn.Module):
     """The model and its loss in one forward pass, so that DDP can wrap both.
 
     An objective names its terms, and the weights of their sum, which is minimised. Early stopping
-    watches the first of them, or those that an objective lists in `watched`, each with what the
-    names of the weights begin with that this term alone trains: the weights kept of each part
-    are those of its own best validation, and a run stops once none has gained for long. `model`
-    is what is trained.
+    watches the first term. An objective whose terms train separate parts of the model may list
+    terms in `watched` instead, each with the prefix that the names of its weights share: each part
+    then keeps the weights of its own best validation, and a run stops once none of the watched
+    terms has improved for `patience` validations. `model` is what is trained.
 
     Raises:
         ValueError: the model has another sigma than the settings.

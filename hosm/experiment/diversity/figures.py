@@ -245,13 +245,8 @@ def diversity_drawings(name: str, found: Diversity) -> Drawings:
     """Return what draws the figures of chains of one set of images, by their names."""
     images, card, summary = found.pictures, found.card, found.summary
     shape, settings = card["shape"], card["settings"]
-    curves: Drawings = {
-        f"classes-{name}": lambda: classes_figure(found.curves, summary, found.cost)
-    }
-    if not images:
-        return curves
     return {
-        **curves,
+        f"classes-{name}": lambda: classes_figure(found.curves, summary, found.cost),
         f"steps-{name}": lambda: steps_figure(found.search, summary, settings["bias_bound"]),
         f"noise-{name}": lambda: noise_figure(images, shape, settings["noise_step"]),
         f"chains-{name}": lambda: chains_figure(images, shape, summary),

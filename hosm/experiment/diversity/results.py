@@ -38,8 +38,8 @@ PICTURES = "starts own noise_iterations"
 class Diversity:
     """What is known of chains of one set of images: see `diversity`, `step_search`.
 
-    `pictures` holds denoised images of chains, and is empty for chains that are kept from a longer
-    run (see `make classes`); the `card` settings, and the classifier's accuracy.
+    `pictures` holds denoised images of chains; the `card` settings, and the classifier's accuracy.
+    Longer runs are those of `make classes`.
     """
 
     curves: pd.DataFrame
@@ -50,9 +50,9 @@ class Diversity:
     card: dict[str, Any]
 
 
-def _diversity(folder: Path, pictured: bool) -> Diversity:
+def _diversity(folder: Path) -> Diversity:
     frames = read_frames(folder, FRAMES)
-    pictures = read_arrays(folder / "pictures.npz", PICTURES) if pictured else {}
+    pictures = read_arrays(folder / "pictures.npz", PICTURES)
     card = read_json(folder / "card.json", "shape settings made accuracies")
     return Diversity(**frames, pictures=pictures, card=card)
 
@@ -69,4 +69,5 @@ def load_diversity(results: Path, kept: Path, images: Sequence[str]) -> dict[str
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column or an entry, or holds no rows.
     """
-    return read_runs(_diversity, results / "diversity", kept / "diversity", images)
+    places = results / "diversity", kept / "diversity"
+    return read_runs(lambda folder, _: _diversity(folder), *places, images)

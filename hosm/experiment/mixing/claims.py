@@ -157,7 +157,8 @@ def _clock(approach: pd.DataFrame) -> Iterator[Claim]:
         curves[method][middle]
         for method in ("langevin", "ozaki floor", "ozaki floor, Langevin's clock")
     )
-    told = f"Kolmogorov distance to exact draws after {middle:,.0f} iterations at ε = 0.01: "
+    size = float(equal["step_size"].iloc[0])
+    told = f"Kolmogorov distance to exact draws after {middle:,.0f} iterations at ε = {size:g}: "
     beside = f"Langevin's {formats.number(langevin, 2)}"
     yield Claim(
         "faster-at-equal-steps",

@@ -20,9 +20,9 @@ of the averaged weights against the exact scores of q_sigma.
 
 import copy
 import hashlib
-import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from hosm import __version__
 from hosm.autodiff import vector_jacobian_product
 from hosm.distributions import Law
 from hosm.experiment.data.datasets import law
 from hosm.experiment.settings import ReductionParams
+from hosm.experiment.shared.finished_parts import FinishedParts
 from hosm.experiment.shared.rows import Row
-from hosm.io import write_whole
 from hosm.metrics import hessian_error, score_error
 from hosm.networks import MLP
 from hosm.objectives import dsm_value, stencil
@@ -258,22 +257,6 @@ def _numbers(curves: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _kept_run(
-    choices: ReductionParams, cell: Row, folder: Path | None
-) -> tuple[list[Row], list[Row]]:
-    """Return what a run left in the folder; else carry it out, and leave it there."""
-    if folder is None:
-        return _run(choices, cell)
-    settings = choices.model_dump(mode="json", exclude={"sigmas", "seeds"})
-    text = json.dumps([__version__, settings, cell], sort_keys=True)
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-    if path.is_file():
-        return tuple(json.loads(path.read_text()))  # type: ignore[return-value]
-    found = _run(choices, cell)
-    write_whole(json.dumps(found).encode(), path)
-    return found
-
-
 def study(
     choices: ReductionParams, folder: Path | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -291,11 +274,13 @@ def study(
         (u, 0), a row for each sigma, reduction, seed, target and u; and final errors, a row for
         each sigma, reduction and target.
     """
+    settings = choices.model_dump(mode="json", exclude={"sigmas", "seeds"})
+    finished = FinishedParts(folder, settings)
     curves: list[Row] = []
     estimates: list[Row] = []
     for sigma, reduction, seed in product(choices.sigmas, REDUCTIONS, choices.seeds):
         cell = {"sigma": sigma, "reduction": reduction, "seed": seed}
-        rows, line = _kept_run(choices, cell, folder)
+        rows, line = finished.part(cell, partial(_run, choices, cell))
         curves += rows
         estimates += line
         last = rows[-len(choices.targets) :]

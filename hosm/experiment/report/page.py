@@ -102,6 +102,7 @@ def _replicated(found: Replicated, figures: dict[str, Path]) -> dict[str, Any]:
         "paper": found.paper,
         "verdict": found.verdict,
         "beside": found.beside,
+        "elsewhere": found.elsewhere,
         "tally": found.tally,
         "figure": name,
         "src": _thumbnail(figures[name]),
@@ -154,7 +155,7 @@ def page_context(
         facts: as `facts` returns them.
     """
     judged = claims(results)
-    replicated = replication(judged)
+    replicated = replication(judged, results.opinions)
     return {
         "entries": [_replicated(found, figures) for found in replicated],
         "summary": summary(replicated),

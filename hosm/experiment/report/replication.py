@@ -8,19 +8,23 @@ reader should know, such as a bias that the paper does not limit, stand beside i
 verdicts. Places are counted apart: the paper's claims, ours, and those that hold by construction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
+from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import VERDICTS, Claim, Verdict
 from hosm.experiment.report.texts import PaperClaim, paper
+from hosm.experiment.shared.rows import Row, records
 
 __all__ = [
     "Replicated",
+    "Elsewhere",
     "own_verdicts",
     "paper_verdicts",
     "replication",
+    "second_opinions",
     "summary",
     "verdict_tables",
 ]
@@ -38,7 +42,8 @@ SAID = {  # verdict -> of one claim, of several
 class Replicated(NamedTuple):
     """A claim of the paper with its verdict; `places` are judged places, by their verdicts.
 
-    `tally` says of each statement beside it at how many of its places it has which verdict.
+    `tally` says of each statement beside it at how many of its places it has which verdict;
+    `elsewhere` is what is known of it at one other point.
     """
 
     paper: PaperClaim
@@ -46,6 +51,15 @@ class Replicated(NamedTuple):
     places: dict[Verdict, list[Claim]]
     beside: list[Claim]
     tally: list[tuple[str, str]]
+    elsewhere: "Elsewhere | None" = None
+
+
+class Elsewhere(NamedTuple):
+    """The verdict on a claim of the paper at its other point, and the places and numbers."""
+
+    verdict: str
+    places: list[Row]
+    minutes: float
 
 
 def _named(judged: Sequence[Claim], names: Sequence[str]) -> list[Claim]:
@@ -56,8 +70,9 @@ def _by_verdict(claims: Sequence[Claim]) -> dict[Verdict, list[Claim]]:
     return {name: [claim for claim in claims if claim.verdict == name] for name in VERDICTS}
 
 
-def _verdict(places: dict[Verdict, list[Claim]]) -> str:
-    there = [name for name in VERDICTS if places[name]]
+def _verdict(found: Collection[str]) -> str:
+    """Return the verdict on a claim of the paper, by those at its places."""
+    there = [name for name in VERDICTS if name in found]
     if "holds" in there:
         return "holds" if there == ["holds"] else "holds only in part"
     return there[0] if there else "not measured"
@@ -75,17 +90,31 @@ def _tally(beside: list[Claim]) -> list[tuple[str, str]]:
     return found
 
 
-def replication(judged: Sequence[Claim]) -> list[Replicated]:
+def _elsewhere(claimed: PaperClaim, opinions: pd.DataFrame | None) -> Elsewhere | None:
+    """Return what was found of a claim at its other point, if that was tried."""
+    if opinions is None:
+        return None
+    places = records(opinions[opinions["name"].isin(claimed.decides)])
+    if not places:
+        return None
+    verdict = _verdict([row["verdict"] for row in places])
+    return Elsewhere(verdict, places, places[0]["seconds"] / 60)
+
+
+def replication(judged: Sequence[Claim], opinions: pd.DataFrame | None = None) -> list[Replicated]:
     """Return each claim of the paper with its verdict, in the paper's order.
 
     Args:
         judged: every claim, as `claims.claims` returns them.
+        opinions: a row for each place of a claim at its other point, see `second_opinions`.
     """
     found = []
     for claimed in paper().claims:
         places = _by_verdict(_named(judged, claimed.decides))
         beside = _named(judged, claimed.beside)
-        found.append(Replicated(claimed, _verdict(places), places, beside, _tally(beside)))
+        verdict = _verdict([name for name in VERDICTS if places[name]])
+        other = _elsewhere(claimed, opinions)
+        found.append(Replicated(claimed, verdict, places, beside, _tally(beside), other))
     return found
 
 
@@ -139,10 +168,37 @@ def own_verdicts(judged: Sequence[Claim]) -> pd.DataFrame:
     return pd.DataFrame([*rows, {**total, **_counts(measured)}])
 
 
-def verdict_tables(judged: Sequence[Claim]) -> dict[str, pd.DataFrame]:
+def second_opinions(judged: Sequence[Claim], opinions: pd.DataFrame) -> pd.DataFrame:
+    """Return the paper's claims with their verdicts here, and at one other point each.
+
+    Args:
+        judged: every claim, as `claims.claims` returns them.
+        opinions: a row for each place of a claim at its other point.
+    """
+    rows = [
+        {
+            "Claim of the paper": each.paper.claim,
+            "Verdict": each.verdict,
+            "Other point": each.paper.elsewhere.point,
+            "Verdict there": each.elsewhere.verdict,
+            "Minutes": formats.number(each.elsewhere.minutes, 2),
+        }
+        for each in replication(judged, opinions)
+        if each.elsewhere
+    ]
+    return pd.DataFrame(rows)
+
+
+def verdict_tables(
+    judged: Sequence[Claim], opinions: pd.DataFrame | None = None
+) -> dict[str, pd.DataFrame]:
     """Return the tables that count verdicts, by their files' names.
 
     Args:
         judged: every claim, as `claims.claims` returns them.
+        opinions: a row for each place of a claim at its other point, if any was tried.
     """
-    return {"verdicts-paper": paper_verdicts(judged), "verdicts-own": own_verdicts(judged)}
+    tables = {"verdicts-paper": paper_verdicts(judged), "verdicts-own": own_verdicts(judged)}
+    if opinions is not None:
+        tables["second-opinions"] = second_opinions(judged, opinions)
+    return tables

@@ -12,10 +12,13 @@ from hosm.experiment.diversity.results import Diversity, load_diversity
 from hosm.experiment.mixing.results import Mixing, load_mixing
 from hosm.experiment.reduction.results import Reduction, load_reduction
 from hosm.experiment.settings import SweepParams, load_params
+from hosm.experiment.shared.files import read_frame
 from hosm.experiment.training_losses.results import load_training_losses
 from hosm.experiment.uncertainty.results import Denoiser, load_denoisers
 
 __all__ = ["Results", "load_results"]
+
+OPINIONS = "name where verdict evidence seconds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +26,8 @@ class Results:
     """Everything that a report shows, as the stages measured it.
 
     `denoisers` and `diversity` are by the names of their images, those of a longer run with
-    `longer_runs.LONGER` at the end; `training` maps a model to its losses.
+    `longer_runs.LONGER` at the end; `training` maps a model to its losses; `opinions` has a row
+    for each place of a claim of the paper at its other point, see `second_opinions`.
     """
 
     accuracy: Accuracy
@@ -34,6 +38,7 @@ class Results:
     denoisers: dict[str, Denoiser]
     diversity: dict[str, Diversity]
     training: dict[str, pd.DataFrame]
+    opinions: pd.DataFrame | None = None
 
 
 def _batches(sweep: SweepParams) -> dict[str, int]:
@@ -55,6 +60,7 @@ def load_results(root: Path) -> Results:
     """
     params = load_params(root / "params.yaml")
     found, kept = root / "data" / "results", root / "reports" / "whole"
+    opinions = kept / "second-opinions.csv"
     return Results(
         accuracy=load_accuracy(found, kept, _batches(params.sweep)),
         reduction=load_reduction(found, kept),
@@ -64,4 +70,5 @@ def load_results(root: Path) -> Results:
         denoisers=load_denoisers(found, kept, params.images),
         diversity=load_diversity(found, kept, params.images),
         training=load_training_losses(found),
+        opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

@@ -29,7 +29,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
     tables = {
         **headline_tables(results),
-        **verdict_tables(claims(results)),
+        **verdict_tables(claims(results), results.opinions),
         **accuracy_tables(results.accuracy),
         **reduction_tables(results.reduction),
         **cost_tables(results.cost),

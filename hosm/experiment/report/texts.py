@@ -6,12 +6,12 @@ names of the claims that decide them, and its errata.
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-__all__ = ["Caption", "Erratum", "Paper", "PaperClaim", "captions", "paper"]
+__all__ = ["Caption", "Erratum", "OtherPoint", "Paper", "PaperClaim", "captions", "paper"]
 
 Content = TypeVar("Content")
 
@@ -33,10 +33,23 @@ class Caption(Text):
     alt: Words
 
 
+class OtherPoint(Text):
+    """Another point of data, network, budget or regime, at which a claim is judged again.
+
+    `point` says in words what differs, `settings` are entries of params.yaml by their dotted
+    names, and `stages` what runs with them: a stage's name, then its arguments.
+    """
+
+    point: Words
+    stages: list[Words] = Field(min_length=1)
+    settings: dict[str, Any] = Field(min_length=1)
+
+
 class PaperClaim(Text):
     """A claim of the paper, and the names of the claims that decide it or stand beside it.
 
-    `missing` says what of the paper's evidence is not reproduced.
+    `missing` says what of the paper's evidence is not reproduced, `would_change` what would change
+    the verdict, and `elsewhere` is a point at which that was tried.
     """
 
     claim: Words
@@ -45,6 +58,8 @@ class PaperClaim(Text):
     decides: list[Words] = Field(min_length=1)
     beside: list[Words] = []
     missing: str = ""
+    would_change: Words
+    elsewhere: OtherPoint
 
 
 class Erratum(Text):

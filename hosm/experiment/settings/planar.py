@@ -54,6 +54,7 @@ class MixingParams(Section):
     bias_bound: float = Field(gt=0, le=1)
     variance_bound: float = Field(gt=1)
     floor: Positive
+    equal_step: Positive
     repeats: int = Field(ge=1)
     timed_iterations: int = Field(ge=1)
     compiled: bool

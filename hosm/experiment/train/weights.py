@@ -17,9 +17,10 @@ from torch import Tensor
 
 from hosm.io import write_whole
 
-__all__ = ["read_weights", "write_weights"]
+__all__ = ["HASH", "read_weights", "write_weights"]
 
-FILE, HASH = "model.safetensors", "weights_sha256"
+FILE = "model.safetensors"
+HASH = "weights_sha256"  # entry of the card
 
 
 def _hash(path: Path) -> str:

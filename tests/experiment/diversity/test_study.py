@@ -17,11 +17,14 @@ from hosm.experiment.diversity.study import samplers as chain_samplers
 from hosm.experiment.diversity.study import step_search
 from hosm.experiment.diversity.study import summary as diversity_summary
 from hosm.experiment.diversity.study.methods import METHODS
-from hosm.experiment.diversity.study.samplers import DenoiserScores, Sampler
+from hosm.experiment.diversity.study.samplers import BLOCK, DenoiserScores, Sampler
 from hosm.experiment.settings import DiversityParams, SettingsError, load_params
+from hosm.experiment.shared.finished_parts import NOTHING_FINISHED, FinishedParts
 from hosm.experiment.train.models import build_model, save_model
+from hosm.noise import standard_normal
 from pipeline import classifier as classifier_stage
 from pipeline import diversity as diversity_stage
+from tests.tolerances import FLOAT32
 
 SIGMA, D, CLASSES = 0.5, 16, 4
 DOUBLE = torch.float64
@@ -293,10 +296,56 @@ def test_accuracies_are_of_clean_and_of_denoised_images():
     assert found["denoised_accuracy"] == float((nearest == labels).double().mean()) < 1
 
 
-def curves(**changes):
+def curves(model=None, finished=NOTHING_FINISHED, **changes):
     params = PARAMS.model_copy(update=changes)
     chosen = diversity.samplers_of(params)
-    return diversity.curves(chosen, STARTS, Nearest(), SCORES, COST, params)
+    return diversity.curves(chosen, STARTS, model or Nearest(), SCORES, COST, params, finished)
+
+
+class Stopped(Nearest):
+    """A classifier that is stopped after so many calls."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+
+    def probabilities(self, x):
+        if self.calls == 0:
+            raise KeyboardInterrupt
+        self.calls -= 1
+        return super().probabilities(x)
+
+
+def test_chains_that_are_stopped_go_on_with_the_blocks_that_are_missing(tmp_path):
+    finished = FinishedParts(tmp_path, {"weights": "abc"})
+    with pytest.raises(KeyboardInterrupt):
+        curves(Stopped(20), finished)
+    there = len(list(tmp_path.iterdir()))
+    calls = Stopped(10**6)
+    frame, arrays = curves(calls, finished)
+    blocks = len(list(tmp_path.iterdir()))
+    assert 0 < there < blocks == 3 * math.ceil(CLASSES * PARAMS.chains / BLOCK)
+    assert (10**6 - calls.calls) / frame["iterations"].nunique() < blocks  # the rest alone
+    again, same = curves(Stopped(0), finished)  # from what is kept, without a single call
+    alone, apart = curves()
+    for other, pictures in ((again, same), (alone, apart)):
+        pd.testing.assert_frame_equal(frame, other)
+        assert all(np.array_equal(arrays[name], pictures[name]) for name in arrays)
+
+
+@pytest.mark.parametrize("chains", [7, 12, 73])
+def test_pictures_are_those_of_the_first_chains_of_their_start(chains):
+    """Whatever block they are in: the last images of chains that all stand still."""
+    frame, arrays = curves(step=1e-14, iterations=1, chains=chains)
+    count = min(12, chains)
+    assert arrays["chains|Langevin"].shape == (2, count, D)
+    generator = torch.Generator().manual_seed(PARAMS.seed + 2)
+    clean = patterns().repeat_interleave(chains, 0)
+    noisy = clean + SIGMA * standard_normal(clean, generator)
+    m = SCORES.denoised(noisy, LAW.score(noisy)).view(CLASSES, chains, D)[[1, 3], :count]
+    np.testing.assert_allclose(arrays["chains|Langevin"], m, **FLOAT32)
+    labels = Nearest().probabilities(m.flatten(0, 1)).argmax(1).view(2, count)
+    assert arrays["labels|Langevin"].tolist() == labels.tolist()
 
 
 def test_chains_that_cannot_move_stay_at_the_baseline():
@@ -335,9 +384,9 @@ def long_run():
 def test_chains_do_not_depend_on_who_runs_beside_them(monkeypatch):
     monkeypatch.setattr("hosm.experiment.diversity.study.chains.BLOCK", 7)
     x0, wanted = LAW.sample(14, torch.Generator().manual_seed(0)), [0, 2, 3]
-    kernel = Sampler.at("ozaki", 0.1).kernel(SCORES)
-    both = diversity.run_chains(kernel, x0, wanted, Nearest(), SCORES, 5)
-    alone = diversity.run_chains(kernel, x0[:7], wanted, Nearest(), SCORES, 5)
+    sampler, shown = Sampler.at("ozaki", 0.1), range(14)
+    both = diversity.run_chains(sampler, x0, wanted, Nearest(), SCORES, 5, shown)
+    alone = diversity.run_chains(sampler, x0[:7], wanted, Nearest(), SCORES, 5, shown)
     assert both.labels.shape == (3, 14) and both.last.shape == (14, D)
     assert torch.equal(both.labels[:, :7], alone.labels)
     assert torch.equal(both.last[:7], alone.last)

@@ -435,6 +435,14 @@ SAMPLERS = {  # name -> method, clock, eps, time of an iteration, share that cha
 }
 
 
+def opinions() -> pd.DataFrame:
+    """What was found of one claim at another point, at two places."""
+    names = "plain-fails-at-small-sigma", "plain-suffices-at-large-sigma"
+    verdicts = "holds", "does not hold"
+    found = pd.DataFrame({"name": names, "verdict": verdicts, "where": "a smaller rate"})
+    return found.assign(evidence="errors of s2 in nats: 7.5", seconds=90.0)
+
+
 def diversity() -> dict[str, pd.DataFrame]:
     """Chains of ten starts that change class in proportion to iterations: Ozaki is its clock."""
     curves, tried = [], []
@@ -595,7 +603,8 @@ def write_inputs(root: Path) -> Path:
         frame.to_csv(whole / f"{name}.csv", index=False)
     made = {"profile": "paper", "seeds": [0, 1, 2], "commit": "abc", "hardware": "2 cores"}
     sizes = {"test_points": "10,000", "train_points": "10,000"}
-    (whole / "card.json").write_text(json.dumps({**made, "protocol": sizes}))
+    for place in (whole, folder / "accuracy"):
+        (place / "card.json").write_text(json.dumps({**made, "protocol": sizes}))
     settings = {"sigma": [0.1, 1.0], "rank": 5, "max_steps": 2500}
     card = {"shape": [1, SIDE, SIDE], "settings": settings, "made": made}
     (denoiser / "card.json").write_text(json.dumps(card))
@@ -608,6 +617,8 @@ def write_inputs(root: Path) -> Path:
         frame.to_csv(longer_chains / f"{name}.csv", index=False)
     more = {**found, "settings": {**DIVERSITY, "chains": 1000}}
     (longer_chains / "card.json").write_text(json.dumps(more))
+    np.savez_compressed(longer_chains / "pictures.npz", **chains(generator))
+    opinions().to_csv(whole / "second-opinions.csv", index=False)
     card["settings"] = {**settings, "rank": 50, "max_steps": 8000}
     (kept / "card.json").write_text(json.dumps(card))
     prepared = root / "data" / "prepared" / "gaussian100"

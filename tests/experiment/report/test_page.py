@@ -75,7 +75,7 @@ def paths(root):
     of_images = ["variance", "calibration", "directions", "traversals", "explained"]
     of_images += ["classes", "steps", "noise", "chains"]
     names = [f"{name}-mnist5k" if name in of_images else name for name in FIGURES]
-    whole = ("calibration", "explained", "classes")
+    whole = ("calibration", "explained", "classes", "steps", "noise", "chains")
     names += [f"{name}-mnist5k-whole" for name in whole]
     made = {name: root / f"{name}.png" for name in names}
     for path in made.values():
@@ -120,7 +120,7 @@ def test_every_table_is_filled(parsed, results):
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
     thumbnails = len(paper().claims)
-    assert len(parsed.images) == thumbnails + len(FIGURES) + 3  # of what is kept
+    assert len(parsed.images) == thumbnails + len(FIGURES) + 6  # of what is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])
         assert content.startswith(b"\x89PNG")
@@ -190,12 +190,21 @@ def test_a_denoiser_trained_at_length_says_how_and_where(text):
     assert "-2,005" in kept and "-2,005" not in run
 
 
-def test_chains_of_images_at_length_say_how_and_have_no_pictures(text):
+def test_chains_of_images_at_length_say_how_and_have_their_pictures(text):
     section = text.partition('id="diversity"')[2].partition("</section>")[0]
     run, _, kept = section.partition("mnist5k, σ = 0.5, at length")
     assert "1,000 chains" in kept and "1,000 chains" not in run
     assert "commit abc (<code>make classes</code>)" in kept and "make classes" not in run
-    assert run.count("<figure") == 4 and kept.count("<figure") == 1
+    assert run.count("<figure") == kept.count("<figure") == 4
+
+
+def test_each_claim_says_what_would_change_it_and_what_was_found_elsewhere(text):
+    section = text.partition('id="replication"')[2].partition("</section>")[0]
+    assert section.count("What would change the verdict.") == len(paper().claims)
+    assert section.count("Tried at one other point") == 1  # that was run
+    first = section.partition("</article>")[0]
+    assert f"{paper().claims[0].elsewhere.point}: <b>holds only in part</b>" in first
+    assert first.count("errors of s2 in nats: 7.5") == 2
 
 
 def test_a_smoke_run_warns_that_its_numbers_mean_nothing(results, paths, facts, text):

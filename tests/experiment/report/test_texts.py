@@ -3,7 +3,11 @@ import pytest
 from hosm.experiment.report import texts
 
 CAPTIONS = "growth:\n  caption: Time against D.\n  alt: A line.\n"
-CLAIM = "claims:\n  - {claim: It is fast., source: table 2, figure: growth, decides: [fast]}\n"
+POINT = "{point: a batch of 1, stages: [speed], settings: {speed.batch: 1}}"
+CLAIM = (
+    "claims:\n  - {claim: It is fast., source: table 2, figure: growth, decides: [fast],"
+    f" would_change: Batches., elsewhere: {POINT}}}\n"
+)
 ERRATA = "errata:\n  - {place: table 2, printed: '1', right: '2', known_by: A sum.}\n"
 
 
@@ -29,6 +33,7 @@ def test_texts_are_read_by_their_keys(read):
     assert captions["growth"].caption == "Time against D." and captions["growth"].alt == "A line."
     (claim,), (erratum,) = paper.claims, paper.errata
     assert (claim.figure, claim.decides, claim.beside) == ("growth", ["fast"], [])
+    assert claim.elsewhere.settings == {"speed.batch": 1}
     assert (erratum.printed, erratum.right) == ("1", "2")
 
 
@@ -41,6 +46,8 @@ def test_texts_are_read_by_their_keys(read):
         ({"paper": CLAIM.replace("[fast]", "[]") + ERRATA}, "decides"),
         ({"paper": CLAIM + ERRATA.replace("right", "left")}, "left"),
         ({"paper": CLAIM.replace("growth", "none") + ERRATA}, "got none"),
+        ({"paper": CLAIM.replace("[speed]", "[]") + ERRATA}, "stages"),
+        ({"paper": CLAIM.replace("{speed.batch: 1}", "{}") + ERRATA}, "settings"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_named(read, content, words):

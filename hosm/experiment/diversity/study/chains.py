@@ -11,7 +11,10 @@ that stand Ozaki on Langevin's clock, and every method at the largest step withi
 the classes, the classifier's confidence and the images' brightness stand beside the share.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,9 +25,9 @@ from hosm.experiment.diversity.study.classifier import Classifier, accuracy
 from hosm.experiment.diversity.study.samplers import BLOCK, DenoiserScores, Sampler
 from hosm.experiment.settings import DiversityParams
 from hosm.experiment.shared.files import Array
+from hosm.experiment.shared.finished_parts import NOTHING_FINISHED, FinishedParts
 from hosm.experiment.shared.rows import Row
 from hosm.noise import standard_normal
-from hosm.samplers import Kernel
 
 __all__ = [
     "Chains",
@@ -49,7 +52,8 @@ class Chains(NamedTuple):
         labels: class of the denoised image, shape (R, n).
         confidence: the classifier's probability of that class, shape (R, n).
         brightness: mean pixel of the denoised image, shape (R, n).
-        last: the denoised images at the end, shape (n, D).
+        last: the denoised images at the end of the chains whose places were asked for, shape
+            (shown, D).
     """
 
     labels: Tensor
@@ -121,40 +125,64 @@ def accuracies(
 
 
 @torch.inference_mode()
+def _run_block(
+    sampler: Sampler,
+    x: Tensor,
+    wanted: list[int],
+    model: Classifier,
+    scores: DenoiserScores,
+    seed: int,
+    shown: list[int],
+) -> list[Any]:
+    """Return labels, confidence and brightness at each record, and the last images of some."""
+    generator = torch.Generator(x.device).manual_seed(seed)
+    kernel = sampler.kernel(scores)
+    state, found = kernel.init(x), []
+    for iteration in range(wanted[-1] + 1):
+        if iteration:
+            state, _ = kernel.step(state, generator)
+        if iteration in wanted:
+            m = scores.denoised(state.x, state.score)
+            sure, labels = model.probabilities(m).max(1)
+            found.append((labels.tolist(), sure.tolist(), m.mean(1).tolist()))
+    return [*zip(*found, strict=True), m[shown].tolist()]
+
+
 def run_chains(
-    kernel: Kernel,
+    sampler: Sampler,
     x0: Tensor,
     wanted: list[int],
     model: Classifier,
     scores: DenoiserScores,
     seed: int,
+    shown: Sequence[int],
+    finished: FinishedParts = NOTHING_FINISHED,
 ) -> Chains:
     """Run chains block after block, and record them at some iterations.
 
     Args:
-        kernel: the transition.
+        sampler: the transition.
         x0: where they start, shape (n, D).
         wanted: ascending iterations, from 0 on.
         model: the classifier.
         scores: of the denoiser.
-        seed: of the noise, which kernels that are given the same share.
+        seed: of the noise, which samplers that are given the same share.
+        shown: places of the chains, from 0 to n - 1 and ascending, whose last images are wanted.
+        finished: blocks of chains that a stopped run finished, of these models and starts.
     """
-    blocks: list[list[Tensor]] = []
-    ends: list[Tensor] = []
+    blocks = []
     for place, x in enumerate(x0.split(BLOCK)):
-        generator = torch.Generator(x.device).manual_seed(seed + place)
-        state, found = kernel.init(x), []
-        for iteration in range(wanted[-1] + 1):
-            if iteration:
-                state, _ = kernel.step(state, generator)
-            if iteration in wanted:
-                m = scores.denoised(state.x, state.score)
-                sure, labels = model.probabilities(m).max(1)
-                found.append((labels.cpu(), sure.cpu(), m.mean(1).cpu()))
-        blocks.append([torch.stack(column) for column in zip(*found, strict=True)])
-        ends.append(m.cpu())
-    labels, sure, brightness = (torch.cat(parts, 1) for parts in zip(*blocks, strict=True))
-    return Chains(labels, sure, brightness, torch.cat(ends))
+        here = [i - place * BLOCK for i in shown if 0 <= i - place * BLOCK < len(x)]
+        about = {**asdict(sampler), "wanted": wanted, "block": place, "seed": seed, "shown": here}
+        run = partial(_run_block, sampler, x, wanted, model, scores, seed + place, here)
+        blocks.append(finished.part(about, run))
+    labels, *measured, last = zip(*blocks, strict=True)
+    classes = torch.cat([torch.tensor(part) for part in labels], 1)
+    sure, brightness = (
+        torch.cat([torch.tensor(part, dtype=x0.dtype) for part in parts], 1) for parts in measured
+    )
+    images = [image for part in last for image in part]
+    return Chains(classes, sure, brightness, torch.tensor(images, dtype=x0.dtype))
 
 
 def entropy(counts: Tensor) -> Tensor:
@@ -188,6 +216,7 @@ def curves(
     scores: DenoiserScores,
     cost: pd.DataFrame,
     params: DiversityParams,
+    finished: FinishedParts = NOTHING_FINISHED,
 ) -> tuple[pd.DataFrame, dict[str, Array]]:
     """Run all samplers from the same noisy starts, with the same noise.
 
@@ -198,6 +227,7 @@ def curves(
         scores: of the denoiser.
         cost: seconds of an iteration of a block of chains, by method.
         params: how many chains and iterations, and the seed.
+        finished: blocks of chains that a stopped run finished, of these models and starts.
 
     Returns:
         A row for each sampler, recorded iteration and start; and for the pictures `starts`, their
@@ -208,21 +238,23 @@ def curves(
     clean = images.repeat_interleave(params.chains, 0)
     x0 = clean + scores.sigma * standard_normal(clean, generator)
     rows: list[Row] = []
-    shown = [(2 * i + 1) * len(own) // (2 * SHOWN_STARTS) for i in range(SHOWN_STARTS)]
+    pictured = [(2 * i + 1) * len(own) // (2 * SHOWN_STARTS) for i in range(SHOWN_STARTS)]
+    first = range(min(SHOWN_CHAINS, params.chains))
+    shown = [start * params.chains + place for start in pictured for place in first]
     both = {"starts": images, "own": own}
-    pictures = {name: part[shown].cpu().numpy() for name, part in both.items()}
+    pictures = {name: part[pictured].cpu().numpy() for name, part in both.items()}
     for name, sampler in chosen.items():
-        wanted, kernel = records(params, sampler.time), sampler.kernel(scores)
-        found = run_chains(kernel, x0, wanted, model, scores, params.seed + 3)
+        wanted = records(params, sampler.time)
+        found = run_chains(sampler, x0, wanted, model, scores, params.seed + 3, shown, finished)
         about: Row = {"sampler": name, "method": sampler.method, "clock": sampler.clock}
         about["step"] = sampler.step
         for row in _rows(found, own.cpu(), wanted, model.classes):
             spent = {"time": row["iterations"] * sampler.time}
             spent["seconds"] = row["iterations"] * seconds[sampler.method]
             rows.append({**about, **row, **spent})
-        last = found.last.unflatten(0, (len(own), -1))[shown, :SHOWN_CHAINS]
-        labels = found.labels[-1].unflatten(0, (len(own), -1))[shown, :SHOWN_CHAINS]
-        pictures |= {f"chains|{name}": last.numpy(), f"labels|{name}": labels.numpy()}
+        last, labels = found.last, found.labels[-1, shown]
+        pictures[f"chains|{name}"] = last.unflatten(0, (SHOWN_STARTS, -1)).numpy()
+        pictures[f"labels|{name}"] = labels.unflatten(0, (SHOWN_STARTS, -1)).numpy()
         share = float(np.mean([row["changed"] for row in rows[-len(own) :]]))
         print(f"{name}, eps = {sampler.step:g}: {share:.1%} changed class", flush=True)
     return pd.DataFrame(rows), pictures

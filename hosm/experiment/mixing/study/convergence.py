@@ -12,6 +12,7 @@ convergence of Langevin distributions and their discrete approximations", Bernou
 N(0, v I) the energy's is (D/2) (eps/4v) / (1 - eps/4v). Adjusted chains have none.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ __all__ = ["SHOWN", "approach", "single_chains", "step_size_bias"]
 
 REFERENCE = 20_000
 EQUAL = ("langevin", "ozaki floor", "ozaki floor, Langevin's clock")
-SHOWN: dict[str, list[tuple[str, float, list[int]]]] = {  # method, eps, iterations shown
-    "two-modes": [(method, 0.01, [50, 100, 200, 300, 400]) for method in EQUAL],
+Shown = list[tuple[str, float | None, list[int]]]  # method, eps, iterations shown
+SHOWN: dict[str, Shown] = {  # where eps is None, it is the equal step of the settings
+    "two-modes": [(method, None, [50, 100, 200, 300, 400]) for method in EQUAL],
     "ring6": [
         ("ozaki none", 5.0, [5000]),
         ("ozaki floor", 5.0, [5000]),
@@ -53,6 +55,12 @@ def _kernel(scores: TargetScores, method: str, size: float, floor: float) -> sam
     return scores.kernel(name, size / 2 if slower else size, floor)
 
 
+def _shown(target: str, params: MixingParams) -> Iterator[tuple[str, float, list[int]]]:
+    """Yield the methods on a target, with their step sizes and the iterations shown."""
+    for method, size, shown in SHOWN[target]:
+        yield method, params.equal_step if size is None else size, shown
+
+
 @torch.no_grad()
 def approach(
     target: str, scores: TargetScores, params: MixingParams
@@ -72,7 +80,7 @@ def approach(
     reference = exact.sample(REFERENCE, torch.Generator().manual_seed(params.seed + 1))
     rows: list[Row] = []
     points = {f"{target}|exact draws||": reference[: params.picture_chains]}
-    for method, size, shown in SHOWN[target]:
+    for method, size, shown in _shown(target, params):
         generator = torch.Generator().manual_seed(params.seed)
         x = starts(params.picture_chains, exact.dimension, generator)
         kernel = _kernel(scores, method, size, params.floor)
@@ -100,7 +108,7 @@ def single_chains(target: str, scores: TargetScores, params: MixingParams) -> di
         params: the bound on iterations, of which up to 1,000 are burn-in.
     """
     chains = {}
-    for method, size in dict.fromkeys((name, size) for name, size, _ in SHOWN[target]):
+    for method, size in dict.fromkeys((name, size) for name, size, _ in _shown(target, params)):
         generator = torch.Generator().manual_seed(params.seed)
         burn_in = min(1000, params.longest // 2)
         kernel = _kernel(scores, method, size, params.floor)
