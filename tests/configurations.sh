@@ -14,10 +14,13 @@ if ! grep -qw avx512f /proc/cpuinfo 2>/dev/null; then
   NAMES=$(echo "$NAMES" | sed 's/ avx512//') # an illegal instruction on this processor
 fi
 
+# torch.compile takes from its cache what it compiled for other instructions, so each has its own
+caches=${TMPDIR:-/tmp}/hosm-compiled-$(id -u)
+
 settings() { # of a configuration: the environment of the tests
   case $1 in
-    no-vectors) echo ATEN_CPU_CAPABILITY=default ;;
-    avx2 | avx512) echo "ATEN_CPU_CAPABILITY=$1" ;;
+    no-vectors) echo "ATEN_CPU_CAPABILITY=default TORCHINDUCTOR_CACHE_DIR=$caches/$1" ;;
+    avx2 | avx512) echo "ATEN_CPU_CAPABILITY=$1 TORCHINDUCTOR_CACHE_DIR=$caches/$1" ;;
     mkl-avx2) echo MKL_ENABLE_INSTRUCTIONS=AVX2 ;;
     two-threads) echo OMP_NUM_THREADS=2 ;;
     *) echo "" ;;

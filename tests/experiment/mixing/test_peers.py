@@ -14,6 +14,7 @@ from hosm.experiment.mixing.study import peers
 from hosm.experiment.mixing.study.draws_quality import quality, within
 from hosm.experiment.settings import load_params
 from hosm.samplers import langevin
+from tests.tolerances import FLOAT32
 
 SIZES = {"chains": 8, "burn_in": 200, "steps": 2000}  # the same everywhere: compiled once
 SLANTED = GaussianMixture(  # two terms, as the law `two-modes` has: compiled once for both
@@ -85,7 +86,8 @@ def test_the_step_of_mala_is_the_most_effective_of_those_tried(made):
     assert tuple(short["step_size"]) == peers.STEPS[: len(short)]
     assert (tried["acceptance"].iloc[1:] >= peers.LEAST).all()
     effective = np.minimum(tried["ess_bulk"], 8 * tried["ess_nice"])[long.index]
-    assert effective[long["step_size"] == kept].item() >= peers.ALIKE * effective.max()
+    chosen = np.isclose(long["step_size"], kept, rtol=FLOAT32["rtol"])  # chains keep it in float32
+    assert effective[chosen].item() >= peers.ALIKE * effective.max()
 
 
 def test_the_step_of_mala_is_half_of_our_own(made, generator):

@@ -26,6 +26,7 @@ SETTINGS = {
     "bias_bound": 0.5,
     "variance_bound": 2.0,
     "floor": 0.1,
+    "equal_step": 0.01,
     "repeats": 2,
     "timed_iterations": 3,
     "compiled": False,
