@@ -10,6 +10,7 @@ from hosm.distributions import Gaussian, GaussianMixture
 from hosm.objectives import dsm, joint, joint_terms, likelihood, second_order
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import autodiff_hessian
+from tests.tolerances import FLOAT32, FLOAT64, ROUNDING, monte_carlo
 
 DOUBLE = torch.float64
 TARGETS = ["moment", "residual", "jacobian"]
@@ -79,14 +80,10 @@ class Quadratic(torch.nn.Module):
         return self.score(x), DiagonalPlusLowRank(torch.cos(x @ self.d), beta)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "sigma", "tolerance"), [(DOUBLE, 0.3, 1e-10), (torch.float32, 0.5, 1e-4)]
-)
+@pytest.mark.parametrize(("dtype", "sigma"), [(DOUBLE, 0.3), (torch.float32, 0.5)])
 @pytest.mark.parametrize("diagonal", [False, True])
 @pytest.mark.parametrize("target", ["moment", "residual"])
-def test_structured_value_and_gradient_equal_the_dense_ones(
-    target, diagonal, dtype, sigma, tolerance
-):
+def test_structured_value_and_gradient_equal_the_dense_ones(target, diagonal, dtype, sigma):
     model, x, z = (
         Quadratic(dtype=dtype),
         randn(6, 4, seed=4, dtype=dtype),
@@ -95,7 +92,7 @@ def test_structured_value_and_gradient_equal_the_dense_ones(
     parameters = list(model.parameters())
     fast = second_order(model, x, sigma, target, None, diagonal, z=z)
     slow = dense_loss(target, model, x, z, sigma, diagonal)
-    torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(fast, slow, **ROUNDING[dtype])
     pairs = zip(
         torch.autograd.grad(fast, parameters, allow_unused=True),
         torch.autograd.grad(slow, parameters, allow_unused=True),
@@ -104,7 +101,7 @@ def test_structured_value_and_gradient_equal_the_dense_ones(
     for ours, theirs in pairs:
         assert (ours is None) == (theirs is None) or theirs.abs().max() == 0
         if ours is not None:
-            torch.testing.assert_close(ours, theirs, rtol=tolerance * 10, atol=tolerance * 10)
+            torch.testing.assert_close(ours, theirs, **ROUNDING[dtype])
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -184,7 +181,7 @@ def test_each_score_of_likelihood_is_least_at_the_second_moment_of_the_error():
         values.append(torch.stack([score.mean() for score in scores]))
     whole, each = (torch.stack(values) - values[0]).T
     assert whole[1:].min() > 0
-    assert each[1:].min() > -1e-12  # blind for what is off the diagonal
+    assert each[1:].min() > -FLOAT64["atol"]  # blind for what is off the diagonal
 
 
 def test_likelihood_refuses_what_is_not_positive_by_construction():
@@ -206,7 +203,7 @@ def test_small_sigma_in_float32_keeps_the_gradient_of_float64():
         loss = second_order(model, x, 0.01, "moment", None, z=z)
         grads.append([g.double() for g in torch.autograd.grad(loss, list(model.parameters()))])
     for ours, reference in zip(*grads, strict=True):
-        assert (ours - reference).norm() <= 1e-4 * reference.norm()
+        assert (ours - reference).norm() <= FLOAT32["rtol"] * reference.norm()
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -293,8 +290,8 @@ def test_gradient_vanishes_at_the_exact_scores(target, reduction, sigma, diagona
         return second_order(model, x, sigma, target, reduction, diagonal, generator)
 
     grads = gradients(loss, 150)
-    standard_error = grads.std(0) / math.sqrt(len(grads))
-    assert (grads.mean(0).abs() <= 4 * standard_error + 1e-12).all()
+    sampling = monte_carlo(len(grads)) * grads.std(0)  # none for some targets
+    assert (grads.mean(0).abs() <= sampling + FLOAT64["atol"]).all()
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -313,7 +310,7 @@ def test_moment_gradient_in_s1_and_dsm_gradient_vanish_at_the_exact_scores(reduc
 
     for loss in (moment, first):
         grads = gradients(loss, 200)
-        assert (grads.mean(0).abs() <= 4 * grads.std(0) / math.sqrt(len(grads))).all()
+        assert (grads.mean(0).abs() <= monte_carlo(len(grads)) * grads.std(0)).all()
 
 
 def test_the_misprinted_variance_reduction_is_biased():
@@ -374,7 +371,7 @@ def test_variance_reduction_of_dsm_removes_the_noise_of_small_sigma(reduction):
     plain = gradients(lambda s, g, b: loss(s, g, b, None), 100)
     reduced = gradients(lambda s, g, b: loss(s, g, b, reduction), 100)
     assert reduced.var(0).max() < 0.1 * plain.var(0).min()
-    assert (reduced.mean(0).abs() <= 4 * reduced.std(0) / 10).all()
+    assert (reduced.mean(0).abs() <= monte_carlo(len(reduced)) * reduced.std(0)).all()
 
 
 def test_antithetic_residual_sees_the_clean_point_without_the_linear_noise():
@@ -416,8 +413,10 @@ def test_minimiser_on_a_gaussian_is_minus_the_precision(target, reduction):
     optimiser.step(closure)
     fitted = model(x[:1])[1].to_dense()[0].detach()
     expected = -torch.linalg.inv(covariance + sigma**2 * torch.eye(2, dtype=DOUBLE))
-    tolerance = {"jacobian": 1e-6}.get(target, 0.12 if reduction is None else 0.08)
-    torch.testing.assert_close(fitted, expected, rtol=0, atol=tolerance)
+    # four standard errors: that of an entry is .030, by variance reduction .0145; of `jacobian`,
+    # which has no noise, what LBFGS leaves
+    bound = 1e-6 if target == "jacobian" else 0.12 if reduction is None else 0.06
+    torch.testing.assert_close(fitted, expected, rtol=0, atol=bound)  # as said
 
 
 def test_the_diagonal_target_leaves_s1_unbent():
@@ -439,7 +438,7 @@ def test_the_diagonal_target_leaves_s1_unbent():
 
     ours = gradients(lambda s, g, b: loss(s, g, b, True), 200)
     full = gradients(lambda s, g, b: loss(s, g, b, False), 200)
-    assert (ours.mean(0).abs() <= 4 * ours.std(0) / math.sqrt(200)).all()
+    assert (ours.mean(0).abs() <= monte_carlo(200) * ours.std(0)).all()
     assert (full.mean(0).abs() > 4.5 * full.std(0) / math.sqrt(200)).all()
 
 

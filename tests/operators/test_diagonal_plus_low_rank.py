@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from hosm.operators import DiagonalPlusLowRank
 from hosm.operators import spectra as eigen
 from hosm.operators.diagonal_plus_low_rank import DENSE_SIZE
-
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # relative to the largest entry
+from tests.tolerances import ROUNDING
 
 
 def assert_near(actual, expected, times=1.0):
     """Compare at the tolerance of the dtype, relative to the largest expected entry."""
     assert actual.shape == expected.shape, (actual.shape, expected.shape)
-    bound = times * TOLERANCE[actual.dtype] * max(1.0, float(expected.abs().max()))
+    bound = times * ROUNDING[actual.dtype]["rtol"] * max(1.0, float(expected.abs().max()))
     assert float((actual - expected).abs().max()) <= bound
 
 
@@ -138,7 +137,8 @@ class OperatorContract:
         for matrix in (clipped.to_dense(), added):
             assert float(torch.linalg.eigvalsh(matrix).min()) >= -1e3 * scale * self.epsilon
         traces = [m.diagonal(dim1=-2, dim2=-1).sum(-1) for m in (added, clipped.to_dense())]
-        expected = traces[0] / (traces[0] + traces[1])  # up to the floor under d
+        expected = traces[0] / (traces[0] + traces[1])
+        # up to the floor under d, 1e-6 of its mean, which counts as kept
         torch.testing.assert_close(share, expected, rtol=1e-4, atol=1e-4)
         assert bool(((share > 0) & (share < 1)).all()) and bool((clipped.diag > 0).all())
 
@@ -276,15 +276,17 @@ def test_a_singular_matrix_has_a_square_root(dtype):
     u = torch.nn.functional.normalize(random_operator((4,), 6, 0, dtype=dtype).diag, dim=-1)
     A = DiagonalPlusLowRank.from_diagonal(torch.ones_like(u)) - DiagonalPlusLowRank.outer(u)
     S = A.square_root_matvec(torch.eye(6, dtype=dtype).expand(4, 6, 6))
-    torch.testing.assert_close(S @ S.mT, dense(A), rtol=0, atol=1e-3)
-    assert float(A.square_root_matvec(u).abs().max()) < 1e-3
+    torch.testing.assert_close(S @ S.mT, dense(A), **ROUNDING[dtype])
+    # the zero is off by some roundings, of which a root is taken
+    assert float(A.square_root_matvec(u).abs().max()) < (50 * torch.finfo(dtype).eps) ** 0.5
 
 
 def test_clipped_share_of_a_diagonal():
     A = DiagonalPlusLowRank.from_diagonal(torch.tensor([3.0, -1.0, 0.0, -2.0]))
     clipped, share = A.clip_to_psd()
-    assert share.item() == pytest.approx(3 / 6, abs=1e-5)
-    assert clipped.diag.tolist() == pytest.approx([3, 0, 0, 0], abs=1e-5)
+    floor = 1e-6 * 6 / 4  # of the mean of |d|
+    assert share.item() == pytest.approx(3 / (6 + 3 * floor))
+    assert clipped.diag.tolist() == pytest.approx([3, floor, floor, floor])
 
 
 @pytest.mark.parametrize("case", ["spread", "constant", "signed", "sparse", "ties", "diagonal"])
@@ -337,6 +339,7 @@ def test_rounding_over_many_dimensions_does_not_keep_the_iteration_going(monkeyp
     A = DiagonalPlusLowRank(0.02 + 0.05 * torch.rand(1, size, generator=draw), factor)
     values, vectors = A.eigenpairs(3)
     residual = (A @ vectors - vectors * values.unsqueeze(-2)).norm(dim=-2)
+    # the iteration ends at D^(1/2) roundings, 5e-5
     assert float((residual / values).max()) < 1e-4
     assert len(steps) <= 2 * 7  # of 3 pairs and 4 guards
 
@@ -361,10 +364,10 @@ def test_norm_of_a_large_matrix_needs_no_large_matrix():
     """D = 100,000: the dense form would take 40 GB."""
     A = random_operator((), 100_000, 5, seed=0, dtype=torch.float32)
     start = time.perf_counter()
-    norm = (A - A.add_diagonal(1.0)).frobenius_norm_squared()
+    norm = (A - A.add_diagonal(10.0)).frobenius_norm_squared()
     assert time.perf_counter() - start < 5
     # the two low-rank parts cancel, up to rounding at the size of their own squared norm
-    assert abs(float(norm) - 100_000) < 1e-6 * float(2 * A.frobenius_norm_squared())
+    assert abs(float(norm) - 1e7) < 1e-6 * float(2 * A.frobenius_norm_squared())  # 1e5
 
 
 @pytest.mark.parametrize(

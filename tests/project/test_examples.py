@@ -115,6 +115,7 @@ def test_the_stein_kernel_finds_the_curvature_of_a_gaussian():
     x = np.random.default_rng(0).normal(size=(800, 3)) @ np.diag([0.5, 1.0, 1.0])
     found = example["stein_diag"](x, [0, 2])
     assert found.shape == (800, 2)
+    # at 800 points the wide kernel and the ridge lose a fifth of the larger one
     np.testing.assert_allclose(np.median(found, 0), [-4.0, -1.0], rtol=0.25)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import tokenize
 from pathlib import Path
 
@@ -9,14 +10,10 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 NAMED = TESTS / "tolerances.py"
-STILL_TO_JUDGE = ("uncertainty", "operators", "objectives", "experiment", "project")
 KEYWORDS = {"rtol", "atol", "rel", "abs", "rel_tol", "abs_tol"}
 SMALL = 0.01  # a float below this that bounds something in an assertion is a tolerance too
-FILES = [
-    path
-    for path in sorted(TESTS.glob("**/*.py"))
-    if path.relative_to(TESTS).parts[0] not in STILL_TO_JUDGE and path != NAMED
-]
+ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+FILES = [path for path in sorted(TESTS.glob("**/*.py")) if path != NAMED]
 
 
 def names():
@@ -46,6 +43,15 @@ def is_small(node):
     return isinstance(value, float) and 0 < value < SMALL
 
 
+def bounds(assertion):
+    """The two sides of each <, <=, > and >= in an assertion; what is to be equal is no bound."""
+    for node in ast.walk(assertion):
+        if isinstance(node, ast.Compare):
+            pairs = itertools.pairwise([node.left, *node.comparators])
+            for order, pair in zip(node.ops, pairs, strict=True):
+                yield from pair if isinstance(order, ORDERS) else ()
+
+
 def tolerances(tree):
     """The values that bound an error: of keywords, of dictionaries, and in assertions."""
     for node in ast.walk(tree):
@@ -54,10 +60,10 @@ def tolerances(tree):
         elif isinstance(node, ast.Dict):
             keys = [getattr(key, "value", None) for key in node.keys]
             yield from (v for k, v in zip(keys, node.values, strict=True) if k in ("rtol", "atol"))
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "approx":
+            yield from node.args[1:]
         elif isinstance(node, ast.Assert):
-            compared = [each for each in ast.walk(node) if isinstance(each, ast.Compare)]
-            sides = [side for each in compared for side in each.comparators]
-            yield from (side for side in sides if any(map(is_small, ast.walk(side))))
+            yield from (side for side in bounds(node) if any(map(is_small, ast.walk(side))))
 
 
 def statements(tree):
@@ -110,6 +116,8 @@ def test_each_named_tolerance_has_a_reason_and_a_use():
         "close(a, b, rtol=1e-3)  # noqa: E731",
         "assert error < 1e-6",
         "assert (error <= 1e-6 * scale).all()",
+        "assert error == pytest.approx(0, 1e-3)",
+        "assert (1 - 1e-6) * least < found",
         "# a reason too far\n\nclose(a, b, rtol=1e-3)",
     ],
 )
@@ -125,6 +133,7 @@ def test_a_bare_tolerance_is_found(source):
         "close(a, b, rtol=1e-3)  # of 40 draws",
         "# of 40 draws\nclose(\n    a, b, rtol=1e-3\n)",
         "assert error < 3",
+        "assert latency == 3e-6",
         "step(rate=1e-3)",
     ],
 )

@@ -11,6 +11,7 @@ from hosm.experiment.data.datasets import prepare
 from hosm.experiment.data.planar import PLANAR
 from hosm.experiment.denoising import study as denoising
 from hosm.experiment.settings import DenoisingParams
+from tests.tolerances import monte_carlo
 
 MODEL = {
     "backbone": {"kind": "mlp", "width": 32, "frequencies": 16, "shared": True},
@@ -57,13 +58,16 @@ def test_the_checkerboard_fills_every_second_square_alike():
 def test_rings_moons_and_gaussians_lie_where_their_definitions_say():
     radius = draw("rings").norm(dim=1)
     nearest = (radius / 0.75).round().clamp(1, 4)
-    assert float((radius - 0.75 * nearest).std()) == pytest.approx(0.08, abs=0.01)
+    # the noise along a ring adds less than 1 % to the spread of the radius
+    spread = float((radius - 0.75 * nearest).std())
+    assert spread == pytest.approx(0.08, rel=monte_carlo(2 * 20_000) + 0.01)
     assert torch.bincount(nearest.long())[1:].min() > 4500
     moons = draw("moons") + torch.tensor([1.0, 0.2])
     arcs = torch.stack([moons.norm(dim=1), (moons - torch.tensor([2.0, 1.0])).norm(dim=1)], 1)
     assert float((arcs - 2).abs().min(1).values.mean()) < 0.2
     eight = draw("eight-gaussians").norm(dim=1)
-    assert float(eight.mean()) == pytest.approx(math.sqrt(8), abs=0.05)
+    expected = math.sqrt(8) + 0.125 / (2 * math.sqrt(8))  # of noise along the circle
+    assert float(eight.mean()) == pytest.approx(expected, abs=monte_carlo(20_000, 0.125**0.5))
 
 
 def test_the_exact_posterior_has_the_moments_of_its_draws():
@@ -72,11 +76,11 @@ def test_the_exact_posterior_has_the_moments_of_its_draws():
     law, draws = denoising.exact_posterior(data, x_noisy, 0.15)
     for i in range(3):
         part = slice(4000 * i, 4000 * (i + 1))
-        spread = law.variance[part][0].sqrt()
-        error = (draws[part].mean(0) - law.mean[part][0]).abs()
-        assert (error < 4 * spread / math.sqrt(4000)).all()
-        dense = law.covariance.to_dense()[part][0]
-        torch.testing.assert_close(torch.cov(draws[part].T), dense, rtol=0.1, atol=2e-4)
+        offset = draws[part] - law.mean[part]
+        assert (offset.mean(0).abs() < monte_carlo(4000) * law.variance[part][0].sqrt()).all()
+        products = offset.unsqueeze(2) * offset.unsqueeze(1)
+        error = (products.mean(0) - law.covariance.to_dense()[part][0]).abs()
+        assert (error < monte_carlo(4000) * products.std(0)).all()
 
 
 def test_a_study_measures_the_model_against_the_exact_posterior():
@@ -90,7 +94,7 @@ def test_a_study_measures_the_model_against_the_exact_posterior():
     assert set(arrays) == set(names)
     assert all(points.shape == (200, 2) for points in arrays.values())
     step = (arrays["noisy x~"] - arrays["clean x"]).std()
-    assert float(step) == pytest.approx(0.15, rel=0.1)
+    assert float(step) == pytest.approx(0.15, rel=monte_carlo(2 * 400))
 
 
 def test_a_model_that_is_exact_has_no_error():
@@ -114,7 +118,7 @@ def test_a_row_tells_the_learned_law_from_the_exact_one():
     row = denoising._row("eight-gaussians", wrong, exact, x.float(), sigma)
     assert row["mean_error"] == pytest.approx(0.5)
     assert row["covariance_error"] == pytest.approx(0.75)
-    assert row["exact_coverage_0.8"] == pytest.approx(0.8, abs=0.06)
+    assert row["exact_coverage_0.8"] == pytest.approx(0.8, abs=monte_carlo(500, 0.4))
     assert row["coverage_0.8"] < 0.5
 
 

@@ -17,6 +17,7 @@ from hosm.experiment.diversity.study.classifier import (
     save_classifier,
 )
 from hosm.experiment.settings import ClassifierParams
+from tests.tolerances import FLOAT32
 
 SIZES = {"train_points": 1000, "validation_points": 100, "test_points": 297}
 PARAMS = ClassifierParams(width=8, steps=120, batch_size=50, learning_rate=1e-2, seed=0)
@@ -81,7 +82,7 @@ def test_distortions_are_small_and_keep_a_constant_image(monkeypatch):
     monkeypatch.setattr(
         "hosm.experiment.diversity.study.classifier.AFFINE", dict.fromkeys(AFFINE, 0.0)
     )
-    torch.testing.assert_close(distorted(images, generator), images, rtol=0, atol=1e-5)
+    torch.testing.assert_close(distorted(images, generator), images, **FLOAT32)
 
 
 def test_a_shift_is_one_of_pixels(monkeypatch):
@@ -92,8 +93,8 @@ def test_a_shift_is_one_of_pixels(monkeypatch):
     )
     ramp = torch.arange(8.0).expand(200, 1, 8, 8).contiguous()
     moved = distorted(ramp, torch.Generator().manual_seed(0))[:, 0, 4, 3:5] - ramp[0, 0, 0, 3:5]
-    torch.testing.assert_close(moved[:, 0], moved[:, 1], rtol=0, atol=1e-5)
-    assert 0.9 < moved.abs().max() <= 1 + 1e-5 and moved.min() < -0.9
+    torch.testing.assert_close(moved[:, 0], moved[:, 1], **FLOAT32)
+    assert 0.9 < moved.abs().max() <= 1 + FLOAT32["atol"] and moved.min() < -0.9
 
 
 def test_what_is_saved_is_what_is_loaded(digits, trained, tmp_path):

@@ -24,7 +24,7 @@ from hosm.experiment.train.models import build_model, save_model
 from hosm.noise import standard_normal
 from pipeline import classifier as classifier_stage
 from pipeline import diversity as diversity_stage
-from tests.tolerances import FLOAT32
+from tests.tolerances import FLOAT32, FLOAT64, monte_carlo
 
 SIGMA, D, CLASSES = 0.5, 16, 4
 DOUBLE = torch.float64
@@ -139,17 +139,18 @@ def test_the_bias_of_a_chain_is_that_of_its_stationary_law(method, t):
     parts = step_search.judged(scores, Sampler.at(method, t), noisy, length, generator)
     found = step_search.ratios(parts, D * SIGMA**2)
     control = parts[:, 4]
-    assert abs(control.mean()) < 4 * control.std() / 1000**0.5
+    assert abs(control.mean()) < monte_carlo(1000) * control.std()
     for name, expected in zip(step_search.PARTS, stationary_ratios(method, t), strict=True):
         error = found[f"{name}_standard_error"]
         assert error < 0.06
-        assert abs(found[f"{name}_ratio"] - expected) < 4 * error + 1e-3, name
+        assert abs(found[f"{name}_ratio"] - expected) < 4 * error, name
 
 
 def test_each_sampler_errs_where_theory_says():
     """Langevin in the noise, by t / 2 sigma^2; the diagonal steps along the images' directions."""
     t = 0.05
     noise, image, energy = stationary_ratios("langevin", t)
+    # the images' own .02 beside .25 of noise makes it 1 / (1 - t / .54), which is 1 % less
     assert noise == pytest.approx(1 / (1 - t / (2 * SIGMA**2)), rel=0.02)
     assert 1 < energy < image < noise
     for method, least in (("ozaki", 0.05), ("fixed", 0.07)):
@@ -175,7 +176,8 @@ def test_the_search_has_a_row_for_each_step_and_keeps_those_within_the_bound():
     counts = tried["method"].value_counts().to_dict()
     assert counts == {"langevin": 3, "ozaki": 3, "fixed": 3, "draws": 1}
     draws = tried.iloc[0]
-    assert draws["chains"] == 2000 and draws["image_ratio"] == pytest.approx(1, abs=0.05)
+    assert abs(draws["image_ratio"] - 1) < 4 * draws["image_standard_error"] < 0.06
+    assert draws["chains"] == 2000
     langevin = tried[tried["method"] == "langevin"].set_index("time")
     assert (langevin["step"] == 2 * langevin.index).all()
     assert langevin["noise_ratio"].is_monotonic_increasing
@@ -228,8 +230,8 @@ def test_on_langevins_clock_ozaki_tends_to_langevin():
                 ends.append(kernel.step(kernel.init(x), generator)[0].x)
             found.append(float((ends[0] - ends[1]).norm()))
     rates = {clock: math.log10(a / b) for clock, (a, b) in gaps.items()}
-    assert rates["langevin"] == pytest.approx(1.5, abs=0.1)
-    assert rates["paper"] == pytest.approx(0.5, abs=0.1)
+    # of the next order is a share of eps^(1/2), 3 % and 1 %: log10 1.02 = .009 of a rate
+    assert list(rates.values()) == pytest.approx([1.5, 0.5], abs=0.02)
 
 
 def test_the_fixed_curvature_forgets_all_but_the_image_in_a_long_step():
@@ -365,9 +367,11 @@ def test_chains_reach_the_classes_of_the_law_in_the_long_run():
     base, end = (frame[frame["iterations"] == t] for t in (0, 60))
     assert base.groupby("sampler")["changed"].mean().nunique() == 1  # the same noisy starts
     exact = diversity.accuracies(*long_run(), Nearest(), SCORES, 0)["clean_accuracy"]
+    spread = (exact * (1 - exact)) ** 0.5
     for _, part in end.groupby("sampler"):
-        assert part["changed"].mean() == pytest.approx(1 - exact, abs=0.06)
-        assert part["entropy"].mean() == pytest.approx(math.log(4), abs=0.1)
+        assert part["changed"].mean() == pytest.approx(1 - exact, abs=monte_carlo(800, spread))
+        # 200 chains in four classes: 3 / 400 less on average, and .006 from start to start
+        assert part["entropy"].mean() == pytest.approx(math.log(4), abs=0.04)
         assert (part["classes"] == 4).all() and part["confidence"].between(0.3, 1).all()
     langevin = end[end["sampler"] == "Langevin"]
     assert langevin["time"].iloc[0] == pytest.approx(60 * 0.1)
@@ -401,7 +405,8 @@ def test_chains_from_noise_become_images():
     assert wanted[0] == 0 and wanted[-1] == 20 and found.shape == (len(wanted), 3, D)
     assert np.array_equal(found[0], arrays["noise|Langevin"][0])
     hull = np.abs(patterns().numpy()).max()
-    assert np.abs(found).max() <= hull + 1e-6  # a denoised point is a mean of patterns
+    # a denoised point is a mean of patterns
+    assert np.abs(found).max() <= hull + FLOAT64["atol"]
 
 
 def test_the_summary_pairs_starts_and_matches_times():

@@ -36,8 +36,8 @@ def test_densities_are_those_of_our_laws(exact, generator):
     value, gradient = jax.jit(jax.vmap(jax.value_and_grad(density)))(points.numpy())
     wide = exact.to(torch.float64)
     log_p, s1 = wide.log_prob(points.double()), wide.score(points.double())
-    np.testing.assert_allclose(value, log_p, rtol=2e-5, atol=2e-4)
-    np.testing.assert_allclose(gradient, s1, rtol=2e-4, atol=2e-3)
+    np.testing.assert_allclose(value, log_p, **FLOAT32)
+    np.testing.assert_allclose(gradient, s1, **FLOAT32)
 
 
 def test_other_laws_are_refused():
@@ -97,6 +97,7 @@ def test_the_step_of_mala_is_half_of_our_own(made, generator):
     for _ in range(40):
         state, info = kernel.step(state, generator)
         accepted.append(info.acceptance.mean().item())
+    # standard errors: .0026 of 500 chains of 40 steps, .0033 of 8 of 2,000
     assert made["MALA"].acceptance == pytest.approx(np.mean(accepted), abs=0.02)
 
 

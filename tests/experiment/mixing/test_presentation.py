@@ -260,7 +260,8 @@ def test_the_approach_states_distances_halfway(found):
     left, right = (ax.get_title("left") for ax in figure.axes)
     assert left.startswith("equal ε = 0.01, at 50:\nLangevin 0.1") and "Ozaki 0.08" in left
     langevin, ozaki = (right.split(name)[1].split(",")[0] for name in ("Langevin ", "Ozaki "))
-    assert float(langevin) == pytest.approx(float(ozaki), abs=0.02)  # the same at equal time
+    # the same at equal time, on straight lines between the times that are recorded of each
+    assert float(langevin) == pytest.approx(float(ozaki), abs=0.02)
 
 
 def test_the_bias_has_bars_and_a_line_in_proportion(found):

@@ -11,6 +11,7 @@ from hosm.experiment.reduction.figures import reduction_figure
 from hosm.experiment.settings import ReductionParams
 from hosm.objectives import joint_terms
 from hosm.operators import DiagonalPlusLowRank
+from tests.tolerances import FLOAT32, monte_carlo
 
 TARGETS = ("moment", "residual", "jacobian")
 
@@ -46,7 +47,7 @@ def test_all_targets_stand_on_one_s1_whatever_else_is_trained(frames):
     keys = [*cell, "target"]
     both = curves.merge(alone, on=keys, suffixes=("", "_alone"))
     assert len(both) == len(alone) == 8
-    assert np.allclose(both["s2_error"], both["s2_error_alone"], rtol=1e-4)
+    assert np.allclose(both["s2_error"], both["s2_error_alone"], **FLOAT32)
 
 
 def test_exact_scores_have_no_error_and_the_least_loss():
@@ -56,11 +57,13 @@ def test_exact_scores_have_no_error_and_the_least_loss():
         DiagonalPlusLowRank.from_diagonal(smoothed.hessian_diag(x)),
     )
     x = smoothed.sample(100, torch.Generator().manual_seed(0))
-    assert reduction.errors(exact, smoothed, x) == pytest.approx((0, 0), abs=1e-10)
+    squares = FLOAT32["atol"] ** 2
+    assert reduction.errors(exact, smoothed, x) == pytest.approx((0, 0), abs=squares)  # rounding
     least = reduction.least_losses(smoothed)
     precision = 1 / 1.09
-    assert least["dsm"] == pytest.approx(-precision, rel=0.02)  # -1/2 E |s1|^2 = -D precision / 2
-    assert least["residual"] == pytest.approx(-2 * precision**2)
+    # -1/2 E |s1|^2 = -D precision / 2, of |s1|^2 that is exponential
+    assert least["dsm"] == pytest.approx(-precision, rel=monte_carlo(reduction.LEAST_POINTS))
+    assert least["residual"] == pytest.approx(-2 * precision**2, rel=FLOAT32["rtol"])
 
 
 @pytest.mark.parametrize(("target", "power"), [("moment", -4), ("residual", -4)])
@@ -86,8 +89,9 @@ def test_noise_grows_as_sigma_falls_unless_it_is_reduced(target, power):
             variances.append(torch.stack(one).var(0).numpy())
         return np.log(variances[1] / variances[0]) / np.log(10)
 
-    assert slopes(None) == pytest.approx([-2, power], abs=0.1)
-    assert slopes("antithetic") == pytest.approx([0, 0], abs=0.1)
+    # the same draws at both; a share of sigma = .01 is of the next order: log10 1.01 = .004
+    assert slopes(None) == pytest.approx([-2, power], abs=0.02)
+    assert slopes("antithetic") == pytest.approx([0, 0], abs=0.02)  # as said
 
 
 def test_a_run_that_diverges_is_told(capsys):

@@ -16,6 +16,7 @@ from hosm.experiment.train.training_task import training_settings
 from hosm.networks import ConditionalMLP
 from hosm.networks.unet import UNet
 from hosm.training import JointObjective
+from tests.tolerances import FLOAT32
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = {
@@ -74,7 +75,7 @@ def test_a_model_of_one_scale_minimises_the_loss_of_the_range_at_that_scale(targ
     single = JointObjective(_OneScale(model, sigma), training_settings(alone))(x, z, v, t)
     total = whole.gamma * ranged[0] + ranged[1]
     other = (alone.gamma * single[0] + single[1]) * sigma**power
-    torch.testing.assert_close(total, other, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(total, other, **FLOAT32)
 
 
 class _OneScale(torch.nn.Module):
