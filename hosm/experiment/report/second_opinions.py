@@ -25,7 +25,7 @@ import yaml
 from hosm.experiment.report.claims import claims
 from hosm.experiment.report.results import load_results
 from hosm.experiment.report.texts import OtherPoint, paper
-from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.process import PROJECT, StageError, main
 from hosm.experiment.run.stage import write_csv
 from hosm.experiment.shared.finished_parts import FinishedParts
 from hosm.experiment.shared.rows import Row
@@ -57,6 +57,8 @@ def change_settings(path: Path, changes: Mapping[str, Any]) -> None:
 
 def _copy(root: Path, copy: Path) -> None:
     """Make a copy of the last commit, with the data, models and results of the project."""
+    if not (root / "data" / "results").is_dir():
+        raise FileNotFoundError(f"{root / 'data' / 'results'} does not exist; run dvc repro first")
     shutil.rmtree(copy, ignore_errors=True)
     subprocess.run(["git", "clone", "-q", str(root), str(copy)], check=True)
     shutil.copytree(root / "data", copy / "data")
@@ -66,7 +68,9 @@ def _run(copy: Path, stage: str) -> None:
     """Run one stage in a copy: its name, and its arguments."""
     name, *arguments = stage.split()
     command = [sys.executable, "-m", f"pipeline.{name}", *arguments]
-    subprocess.run(command, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, check=True)
+    ended = subprocess.run(command, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)})
+    if ended.returncode:
+        raise StageError(f"stage {stage} in {copy} ended with status {ended.returncode}")
 
 
 def _judged(copy: Path) -> list[Row]:
@@ -90,7 +94,7 @@ def judged_at(root: Path, point: OtherPoint, copy: Path) -> list[Row]:
 
     Raises:
         FileNotFoundError: the project has no data, models or results.
-        subprocess.CalledProcessError: a stage failed.
+        StageError: a stage failed.
         ValueError: a setting has no section in params.yaml.
     """
     _copy(root, copy)

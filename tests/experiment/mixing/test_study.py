@@ -231,6 +231,14 @@ def test_equal_steps_on_equal_clocks_approach_alike_and_the_papers_clock_is_twic
     assert set(points) >= {f"two-modes|{name}|0.01|50" for name in convergence.EQUAL}
 
 
+def test_the_equal_step_is_that_of_the_settings():
+    params = with_settings(equal_step=0.03)
+    rows, _ = convergence.approach("two-modes", methods.exact_scores("two-modes"), params)
+    assert {each["step_size"] for each in rows} == {0.03}
+    singles = convergence.single_chains("two-modes", methods.exact_scores("two-modes"), params)
+    assert set(singles) == {f"two-modes|{name}|0.03|single" for name in convergence.EQUAL}
+
+
 def test_pictures_keep_finite_points_and_say_how_many():
     rows, points = convergence.approach("ring6", methods.exact_scores("ring6"), PARAMS)
     share = {each["method"]: each["finite_share"] for each in rows}  # the last of each

@@ -11,6 +11,7 @@ from hosm.experiment.report.replication import replication, second_opinions
 from hosm.experiment.report.results import load_results
 from hosm.experiment.report.second_opinions import change_settings, judged_at
 from hosm.experiment.report.texts import OtherPoint, paper
+from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import load_params
 from tests.experiment.report.report_inputs import write_inputs
 
@@ -97,8 +98,15 @@ def test_claims_are_judged_by_what_the_copy_measured(project, tmp_path):
 
 def test_a_stage_that_fails_is_an_error(project, tmp_path):
     point = OtherPoint(point="elsewhere", stages=["toy"], settings={"reduction.seeds": [0]})
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(StageError, match="stage toy in .*copy ended with status 1"):
         judged_at(project, point, tmp_path / "copy")
+
+
+def test_a_project_without_results_is_told_what_to_run(tmp_path):
+    point = OtherPoint(point="elsewhere", stages=["toy"], settings={"reduction.seeds": [0]})
+    with pytest.raises(FileNotFoundError, match="results does not exist; run dvc repro first"):
+        judged_at(tmp_path, point, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_claim_stands_beside_its_verdict_elsewhere(project):
