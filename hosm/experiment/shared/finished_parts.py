@@ -32,6 +32,9 @@ class FinishedParts:
         Args:
             about: what this part depends on beside `depends`, of JSON's types.
             make: makes it, of JSON's types; numbers return as they were, tuples as lists.
+
+        Raises:
+            ValueError: the file of a finished part is damaged.
         """
         if self.folder is None:
             return json.loads(json.dumps(make()))
@@ -39,7 +42,10 @@ class FinishedParts:
         path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
         if not path.is_file():
             write_whole(json.dumps(make()).encode(), path)
-        return json.loads(path.read_text())
+        try:
+            return json.loads(path.read_text())
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}; remove it") from error
 
 
 NOTHING_FINISHED = FinishedParts(None, {})

@@ -32,6 +32,15 @@ def test_numbers_return_as_they_were_whether_kept_or_not(tmp_path):
     assert math.isnan(NOTHING_FINISHED.part("number", lambda: math.nan))
 
 
+def test_a_damaged_part_is_named(tmp_path):
+    parts = FinishedParts(tmp_path, {})
+    parts.part("part", lambda: [1, 2])
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:3])
+    with pytest.raises(ValueError, match=f"{path.name} is damaged: .*; remove it"):
+        parts.part("part", never)
+
+
 def test_a_part_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(AssertionError, match="made twice"):
         FinishedParts(tmp_path, {}).part("part", never)
