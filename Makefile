@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ smoke: install ## the same with the smoke profile, in a copy, to see that everyt
 
 test: install ## the default tests, 6 minutes or less on 2 cores
 	sh tests/configurations.sh usual
+
+test-in-turn: install ## the same under the one whose turn it is at this commit, of those of test-everywhere
+	sh tests/configurations.sh turn
 
 test-everywhere: install ## the same under other vector instructions, threads and orders (an hour)
 	sh tests/configurations.sh all
