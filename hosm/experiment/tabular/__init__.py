@@ -1,0 +1,1 @@
+"""Tables of few rows: the estimator beside what a user would reach for."""
