@@ -1,0 +1,135 @@
+r"""The simple laws that a table may follow: one Gaussian, or a mixture of a few.
+
+They are what anything learned has to beat, and what it starts from. One Gaussian has the
+covariance of Ledoit and Wolf ("A Well-Conditioned Estimator for Large-Dimensional Covariance
+Matrices", 2004), and also that of the data where there are points enough. Mixtures are fitted by
+scikit-learn, with full, shared or diagonal covariances, and for each kind of covariance Schwarz's
+criterion (BIC, 1978) says of how many. Which of these laws is taken, held-out points decide:
+Schwarz's criterion judges densities, and not their second derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture as Fit
+from torch import Tensor
+
+from hosm.distributions import GaussianMixture
+
+__all__ = ["SimpleLaw", "shrunk_covariance", "simple_laws"]
+
+MOST_TERMS = 10
+COVARIANCES = {"full": "full", "tied": "shared", "diag": "diagonal"}  # scikit-learn's name: ours
+NUMBERS_PER_POINT = 4  # that a law may have, at most
+POINTS = 10_000  # that the number of terms is chosen by, at most
+ITERATIONS = 200
+
+
+def shrunk_covariance(x: Tensor) -> Tensor:
+    """Return the covariance of points x (n, D) by Ledoit and Wolf, shape (D, D)."""
+    x, (size, dimension) = x - x.mean(0), x.shape
+    covariance = x.mT @ x / size
+    target = covariance.trace() / dimension * torch.eye(dimension, dtype=x.dtype, device=x.device)
+    squares = x.square()
+    noise = (squares.mT @ squares / size - covariance.square()).sum() / size
+    distance = (covariance - target).square().sum().clamp_min(torch.finfo(x.dtype).tiny)
+    share = (noise / distance).clamp(0, 1)
+    return (1 - share) * covariance + share * target
+
+
+@dataclass(frozen=True)
+class SimpleLaw:
+    """How a law is fitted to points.
+
+    Attributes:
+        terms: number of Gaussians, K.
+        covariance: `shrunk` (of Ledoit and Wolf; K = 1), or as scikit-learn names them: `full`,
+            `tied` or `diag`.
+    """
+
+    terms: int
+    covariance: str
+
+    def __str__(self) -> str:
+        if self.covariance == "shrunk":
+            return "a Gaussian with the covariance of Ledoit and Wolf"
+        kind = COVARIANCES[self.covariance]
+        if self.terms == 1:
+            return f"a Gaussian with a {kind} covariance"
+        return f"a mixture of {self.terms} Gaussians with {kind} covariances"
+
+    def fit(self, x: Tensor) -> GaussianMixture:
+        """Return the law that fits points x, shape (n, D), float64.
+
+        Raises:
+            ValueError: the points do not determine it.
+        """
+        if self.covariance == "shrunk":
+            one = x.new_ones(1)
+            return GaussianMixture(one, x.mean(0, keepdim=True), shrunk_covariance(x)[None])
+        return _law(_fitted(x, self.terms, self.covariance, starts=2))
+
+
+def _fitted(x: Tensor, terms: int, covariance: str, starts: int) -> Fit:
+    """Return scikit-learn's mixture of K terms."""
+    floor = 1e-6 if len(x) >= 200 else 1e-4  # on variances of standardised points
+    fit = Fit(
+        terms,
+        covariance_type=covariance,
+        reg_covar=floor,
+        n_init=starts,
+        max_iter=ITERATIONS,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # held-out points judge what it gives
+        return fit.fit(x.cpu().numpy())
+
+
+def _law(fit: Fit) -> GaussianMixture:
+    """Return the law that scikit-learn has fitted."""
+    weights, means = torch.from_numpy(fit.weights_), torch.from_numpy(fit.means_)
+    covariances = torch.from_numpy(fit.covariances_)
+    if fit.covariance_type == "tied":
+        covariances = covariances.expand(len(weights), -1, -1)
+    if fit.covariance_type == "diag":
+        covariances = torch.diag_embed(covariances)
+    return GaussianMixture(weights / weights.sum(), means, (covariances + covariances.mT) / 2)
+
+
+def _numbers(terms: int, covariance: str, dimension: int) -> float:
+    """Return how many numbers the covariances of a mixture have."""
+    square = dimension * (dimension + 1) / 2
+    return {"full": terms * square, "tied": square, "diag": terms * dimension}[covariance]
+
+
+def _by_criterion(x: Tensor, covariance: str) -> SimpleLaw | None:
+    """Return the mixture of one kind whose BIC is least; the search ends where it grows twice."""
+    best, best_value, worse, last = None, math.inf, 0, math.inf
+    for terms in range(1, MOST_TERMS + 1):
+        if _numbers(terms, covariance, x.shape[1]) > NUMBERS_PER_POINT * len(x):
+            break
+        if 2 * terms > len(x):
+            break
+        value = _fitted(x, terms, covariance, starts=1).bic(x.cpu().numpy())
+        if value < best_value:
+            best, best_value = SimpleLaw(terms, covariance), value
+        worse = worse + 1 if value > last else 0
+        last = value
+        if worse == 2:
+            break
+    return best
+
+
+def simple_laws(x: Tensor) -> list[SimpleLaw]:
+    """Return the laws that points x, shape (n, D), standardised, float64, may follow.
+
+    The first is the Gaussian of Ledoit and Wolf; the others are one of each kind of covariance.
+    """
+    chosen = [_by_criterion(x[:POINTS], kind) for kind in COVARIANCES]
+    return [SimpleLaw(1, "shrunk"), *dict.fromkeys(law for law in chosen if law is not None)]
