@@ -25,6 +25,7 @@ import torch
 from torch import Generator, Tensor
 
 from hosm.estimator.arrays import Scaling
+from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import langevin, sample_chain
@@ -46,7 +47,7 @@ class FittedModel:
     the results.
 
     Args:
-        model: the model of both scores of standardised points.
+        model: the model of both scores of standardised points: networks, or a law in closed form.
         scaling: the map between the data's units and standardised points.
         sigma: noise scale as the user gave it, in standard deviations of each coordinate or,
             without standardisation, in the data's units.
@@ -55,15 +56,19 @@ class FittedModel:
             device of the model.
         search: noise scale -> implicit score at the held-out points, if several were tried.
         history: of each network, `s1` and `s2`, the losses at each validation.
+        report: what was chosen and why, in words.
+        folds: models that were fitted without a part of the rows each, for standard errors.
     """
 
-    model: ScoreModel
+    model: ScoreModel | ClosedFormModel
     scaling: Scaling
     sigma: float
     names: list[str]
     starts: Tensor
     search: dict[float, float] = field(default_factory=dict)
     history: dict[str, Losses] = field(default_factory=dict)
+    report: str = ""
+    folds: list[ClosedFormModel] = field(default_factory=list)
 
     @property
     def dimension(self) -> int:
@@ -109,26 +114,55 @@ class FittedModel:
         """Return s1 = grad log q_sigma at points x, shape (n, D)."""
         return torch.cat([self.scaling.score(self.model.score(y)) for y in self._chunks(x)])
 
+    @torch.no_grad()
     def hessian_diagonal(self, x: Tensor) -> Tensor:
         """Return the diagonals of the Hessians of log q_sigma at points x, shape (n, D)."""
-        return self._by_chunks(x, lambda hessians: hessians.diagonal())
+        return self._diagonal(self.model, x)
 
+    def _diagonal(self, model: ScoreModel | ClosedFormModel, x: Tensor) -> Tensor:
+        parts = [model.score_and_diagonal(y)[1].double().cpu() for y in self._chunks(x)]
+        return torch.cat(parts) / self.scaling.scale.square()
+
+    @torch.no_grad()
+    def hessian_diagonal_error(self, x: Tensor) -> Tensor:
+        """Return standard errors of the Hessians' diagonals at points x, shape (n, D).
+
+        They are those of the jackknife: ((K - 1) / K times the sum of squares about the mean of
+        what the K models give that were fitted without one fold of the rows each)^(1/2).
+
+        Raises:
+            ValueError: there are no such models.
+        """
+        if not self.folds:
+            raise ValueError("standard errors need a law in closed form, got networks")
+        found = torch.stack([self._diagonal(model, x) for model in self.folds])
+        return (len(self.folds) - 1) ** 0.5 * found.std(0, correction=0)
+
+    @torch.no_grad()
     def hessian_column(self, x: Tensor, j: int) -> Tensor:
         """Return column j, from 0 to D - 1, of the Hessians at points x, shape (n, D)."""
+        if isinstance(self.model, ClosedFormModel):
+            scale = self.scaling.scale
+            parts = [self.model.column(y, j).cpu() for y in self._chunks(x)]
+            return torch.cat(parts) / (scale * scale[j])
         unit = torch.eye(self.dimension, dtype=torch.float64)[j]
         return self._by_chunks(x, lambda hessians: hessians @ unit.expand(hessians.diag.shape))
 
+    @torch.no_grad()
     def hessian_matrices(self, x: Tensor) -> Tensor:
         """Return the Hessians at points x as dense matrices, shape (n, D, D)."""
+        if isinstance(self.model, ClosedFormModel):
+            scale = self.scaling.scale
+            parts = [self.model.matrices(y).cpu() for y in self._chunks(x)]
+            return torch.cat(parts) / (scale.unsqueeze(1) * scale)
         return self._by_chunks(x, lambda hessians: hessians.to_dense())
 
     @torch.no_grad()
     def hessian(self, x: Tensor, dtype: torch.dtype = torch.float64) -> DiagonalPlusLowRank:
         """Return the Hessians at points x, (n, D), as one operator of a floating-point type."""
         parts = [self._hessians(y).to(dtype) for y in self._chunks(x)]
-        return DiagonalPlusLowRank(
-            torch.cat([part.diag for part in parts]), torch.cat([part.factor for part in parts])
-        )
+        diag, factor = (torch.cat([getattr(p, k) for p in parts]) for k in ("diag", "factor"))
+        return DiagonalPlusLowRank(diag, factor, parts[0].signs)
 
     def _scaled_posterior(self, y: Tensor) -> Posterior:
         """Return the posterior of clean points given noisy ones y, shape (n, D), standardised."""

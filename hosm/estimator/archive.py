@@ -17,14 +17,20 @@ from safetensors.torch import save
 from torch import Tensor
 
 from hosm import __version__
+from hosm.distributions import GaussianMixture
 from hosm.estimator.answers import FittedModel
 from hosm.estimator.arrays import Scaling
+from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.frozen_denoiser import frozen_model
+from hosm.estimator.kernel_correction import Bumps
 from hosm.estimator.recipe import first_model, with_head
 from hosm.io.atomic_write import atomic_write
+from hosm.scores import ScoreModel
 
 __all__ = ["load_model", "read_archive", "save_model", "write_archive"]
 
+LAW = ("weights", "means", "covariances")  # tensors of a mixture
+BUMPS = ("centres", "knots", "widths", "weights")  # tensors of the kernels
 HEADER_KEY = "hosm"  # of the JSON text among the entries of the header
 MODULES = ("backbone", "head", "denoiser")  # parameters that no file holds
 
@@ -44,7 +50,7 @@ def write_archive(path: str | os.PathLike[str], tensors: dict[str, Tensor], card
         ValueError: the card holds a number that is not finite.
     """
     text = json.dumps(card, allow_nan=False)
-    held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    held = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     data = save(held, metadata={HEADER_KEY: text})
     with atomic_write(path) as stream:
         stream.write(data)
@@ -103,20 +109,65 @@ def save_model(
     left_out = {*MODULES, "callback", "device"}
     if not isinstance(parameters["random_state"], Integral):
         left_out.add("random_state")
-    model, scaling = fitted.model, fitted.scaling
+    facts, tensors = _packed(fitted)
     card = {
         "version": __version__,
         "parameters": {k: _plain(v) for k, v in parameters.items() if k not in left_out},
         "given": given,
-        "model": {"sigma": model.sigma, "rank": model.rank, "data_std": model.data_std},
+        "model": facts,
         "sigma": fitted.sigma,
         "names": fitted.names,
         "search": [*fitted.search.items()],
         "history": fitted.history,
+        "report": fitted.report,
     }
-    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    scaling = fitted.scaling
     own = {"mean": scaling.mean, "scale": scaling.scale, "starts": fitted.starts}
     write_archive(path, {**tensors, **own}, card)
+
+
+def _packed(fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what a model is, and its tensors."""
+    model = fitted.model
+    if isinstance(model, ClosedFormModel):
+        folds = [_packed_closed_form(each) for each in (model, *fitted.folds)]
+        tensors = {
+            f"law.{k}.{name}": value
+            for k, (_, each) in enumerate(folds)
+            for name, value in each.items()
+        }
+        return {"closed_form": [facts for facts, _ in folds]}, tensors
+    facts = {"sigma": model.sigma, "rank": model.rank, "data_std": model.data_std}
+    return facts, {f"model.{name}": value for name, value in model.state_dict().items()}
+
+
+def _packed_closed_form(model: ClosedFormModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the numbers of a law in closed form, and its tensors."""
+    law, bumps = model.law, model.bumps
+    facts: dict[str, Any] = {"sigma": model.sigma, "rank": model.rank, "share": model.share}
+    tensors = {f"mixture.{name}": getattr(law, name) for name in LAW}
+    if model.mean is not None:
+        tensors["mean"] = model.mean
+    if bumps is not None:
+        facts |= {"width": bumps.width, "scale": bumps.scale}
+        tensors |= {f"kernels.{name}": getattr(bumps, name) for name in BUMPS}
+    return facts, tensors
+
+
+def _unpacked_closed_form(facts: dict[str, Any], tensors: dict[str, Tensor]) -> ClosedFormModel:
+    """Return what `_packed_closed_form` was given."""
+    bumps = None
+    if "width" in facts:
+        parts = {name: tensors[f"kernels.{name}"] for name in BUMPS}
+        bumps = Bumps(width=facts["width"], scale=facts["scale"], **parts)
+    return ClosedFormModel(
+        law=GaussianMixture(*(tensors[f"mixture.{name}"] for name in LAW)),
+        bumps=bumps,
+        sigma=facts["sigma"],
+        rank=facts["rank"],
+        share=facts["share"],
+        mean=tensors.get("mean"),
+    )
 
 
 def load_model(
@@ -141,8 +192,51 @@ def load_model(
             f"{path} must be loaded with {_listed(card['given'])}, got {_listed(modules)}"
         )
     scaling = Scaling(tensors.pop("mean"), tensors.pop("scale"))
-    starts, facts = tensors.pop("starts"), card["model"]
-    dimension = len(scaling.mean)
+    starts = tensors.pop("starts").to(device)
+    read = _closed_form if "closed_form" in card["model"] else _networks
+    model, *folds = read(path, tensors, card["model"], len(scaling.mean), device, modules)
+    fitted = FittedModel(
+        model=model,
+        scaling=scaling,
+        sigma=card["sigma"],
+        names=card["names"],
+        starts=starts,
+        search=dict(card["search"]),
+        history=card["history"],
+        report=card["report"],
+        folds=folds,
+    )
+    return fitted, {**card["parameters"], **modules, "device": device}
+
+
+def _closed_form(
+    path: str | os.PathLike[str],
+    tensors: dict[str, Tensor],
+    facts: dict[str, Any],
+    dimension: int,
+    device: str,
+    modules: dict[str, Any],
+) -> list[ClosedFormModel]:
+    """Return a law in closed form and those of the folds; arguments as in `load_model`."""
+    models = []
+    for k, each in enumerate(facts["closed_form"]):
+        start = f"law.{k}."
+        own = {name: tensors[name].to(device) for name in tensors if name.startswith(start)}
+        models.append(
+            _unpacked_closed_form(each, {n.removeprefix(start): v for n, v in own.items()})
+        )
+    return models
+
+
+def _networks(
+    path: str | os.PathLike[str],
+    tensors: dict[str, Tensor],
+    facts: dict[str, Any],
+    dimension: int,
+    device: str,
+    modules: dict[str, Any],
+) -> list[ScoreModel]:
+    """Return the networks of both scores as the only model; arguments as in `load_model`."""
     if modules.get("denoiser") is None:
         first = first_model(dimension, facts["sigma"], modules.get("backbone"), 0)
     else:
@@ -153,14 +247,4 @@ def load_model(
         model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
     except RuntimeError as error:
         raise ValueError(f"{path} does not fit the modules: {error}") from error
-    model = model.eval().requires_grad_(False).to(device)
-    fitted = FittedModel(
-        model=model,
-        scaling=scaling,
-        sigma=card["sigma"],
-        names=card["names"],
-        starts=starts.to(device),
-        search=dict(card["search"]),
-        history=card["history"],
-    )
-    return fitted, {**card["parameters"], **modules, "device": device}
+    return [model.eval().requires_grad_(False).to(device)]

@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor
 
 from hosm.checks import check_count
+from hosm.estimator.data_checks import HEAVY, robust_scale
 from hosm.io import Array
 from hosm.operators import DiagonalPlusLowRank
 from hosm.uncertainty import Posterior, leading_directions
@@ -59,6 +60,8 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     if hasattr(values, "tocsr"):
         raise ValueError(f"{name} must be dense, got a sparse {type(values).__name__}")
     names = [*getattr(values, "columns", [])]
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} must hold finite numbers, got masked values")
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
@@ -137,17 +140,26 @@ class Scaling:
         Args:
             x: points, shape (n, D), float64.
             each: divide each coordinate by its own standard deviation, not all by one number,
-                the root of their mean variance. What does not vary is divided by 1.
+                the root of their mean variance. What does not vary is divided by 1, and
+                where a few rows set the standard deviation, that of the middle half counts.
         """
         variance = x.var(0, correction=0)
+        middle = robust_scale(x)
+        heavy = (middle > 0) & (variance.sqrt() > HEAVY * middle)
+        variance = torch.where(heavy, middle.square(), variance)
         if not each:
             variance = variance.mean().expand_as(variance)
         floor = (10 * torch.finfo(x.dtype).eps * x.abs().amax(0)).square()
-        return cls(x.mean(0), torch.where(variance > floor, variance, 1.0).sqrt())
+        mean = torch.where(heavy, x.median(0).values, x.mean(0))
+        return cls(mean, torch.where(variance > floor, variance, 1.0).sqrt())
 
     def into(self, x: Tensor) -> Tensor:
-        """Return y in float32 for points x, both of shape (n, D)."""
-        return ((x - self.mean) / self.scale).float()
+        """Return y in float32, as networks take it, for points x, both of shape (n, D)."""
+        return self.exactly(x).float()
+
+    def exactly(self, x: Tensor) -> Tensor:
+        """Return y in float64 for points x, both of shape (n, D)."""
+        return (x - self.mean) / self.scale
 
     def out_of(self, y: Tensor) -> Tensor:
         """Return x in float64 for standardised points y, both of shape (*, n, D)."""

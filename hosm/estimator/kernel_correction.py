@@ -34,6 +34,7 @@ __all__ = ["Bumps", "Quadratic", "bumps_at", "quadratic"]
 MOST_CENTRES = 400
 MOST_KNOTS = 600  # in all coordinates together
 ROWS = 2048  # points whose kernels are held at once
+NUMBERS = 2**22  # of Hessians held at once
 
 
 @dataclass(frozen=True)
@@ -80,48 +81,66 @@ class Bumps:
         k = self.scale * (-u.square() / 2).exp()
         return -u * k / h, (u.square() - 1) * k / h.square()
 
-    def _split(self) -> tuple[Tensor, Tensor]:
-        """Return w, shape (M,), and v, shape (D, m)."""
+    def _split(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return w, shape (M, L), and v, shape (D, m, L), of L vectors of weights, (F, L)."""
         count = len(self.centres)
-        return self.weights[:count], self.weights[count:].view(self.knots.shape[0], -1)
+        v = weights[count:].view(self.knots.shape[0], -1, weights.shape[1])
+        return weights[:count], v
 
     def score(self, x: Tensor) -> Tensor:
         """Return the gradient of the sum at points x, both of shape (n, D)."""
-        return torch.cat([self._score(part) for part in x.split(ROWS)])
-
-    def _score(self, x: Tensor) -> Tensor:
-        w, v = self._split()
-        _, k = self._kernels(x)
-        s = (k @ (w.unsqueeze(1) * self.centres) - (k @ w).unsqueeze(1) * x) / self.width**2
-        return s + (self._of_coordinates(x)[0] * v).sum(2) if self.scale else s
+        return self.derivatives(x, self.weights.unsqueeze(1))[0].squeeze(2)
 
     def hessian_diagonal(self, x: Tensor) -> Tensor:
         """Return the second derivatives d^2 / dx_i^2 of the sum at points x, both (n, D)."""
-        return torch.cat([self._hessian_diagonal(part) for part in x.split(ROWS)])
+        return self.derivatives(x, self.weights.unsqueeze(1))[1].squeeze(2)
 
-    def _hessian_diagonal(self, x: Tensor) -> Tensor:
-        (w, v), c = self._split(), self.centres
+    def derivatives(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return gradients and second derivatives d^2 / dx_i^2 for several vectors of weights.
+
+        Args:
+            x: points, shape (n, D).
+            weights: shape (F, L).
+
+        Returns:
+            Both of shape (n, D, L).
+        """
+        first, second = zip(
+            *(self._derivatives(part, weights) for part in x.split(ROWS)), strict=True
+        )
+        return torch.cat(first), torch.cat(second)
+
+    def _derivatives(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        (w, v), c, h = self._split(weights), self.centres, self.width
         _, k = self._kernels(x)
-        mass = (k @ w).unsqueeze(1)
-        square = x.square() * mass - 2 * x * (k @ (w.unsqueeze(1) * c))
-        square = square + k @ (w.unsqueeze(1) * c.square())
-        diagonal = square / self.width**4 - mass / self.width**2
-        return diagonal + (self._of_coordinates(x)[1] * v).sum(2) if self.scale else diagonal
+        mass, y = (k @ w).unsqueeze(1), x.unsqueeze(2)
+        means = torch.stack([k @ (w * each) for each in c.mT.unsqueeze(2)], 1)
+        squares = torch.stack([k @ (w * each) for each in c.mT.square().unsqueeze(2)], 1)
+        first = (means - mass * y) / h**2
+        second = (y.square() * mass - 2 * y * means + squares) / h**4 - mass / h**2
+        if self.scale:
+            slopes, bends = self._of_coordinates(x)
+            first = first + torch.einsum("ndm,dml->ndl", slopes, v)
+            second = second + torch.einsum("ndm,dml->ndl", bends, v)
+        return first, second
 
     def hessian(self, x: Tensor) -> Tensor:
         """Return the Hessians of the sum at points x, (n, D), shape (n, D, D)."""
-        return torch.stack([self._hessian(point) for point in x])
+        rows = max(1, NUMBERS // x.shape[1] ** 2)
+        return torch.cat([self._hessian(part) for part in x.split(rows)])
 
-    def _hessian(self, point: Tensor) -> Tensor:
-        """Return the Hessian at one point, shape (D,)."""
-        w, v = self._split()
-        x = point.unsqueeze(0)
-        weighted = self._kernels(x)[1][0] * w
-        u = point - self.centres
-        diagonal = (-weighted.sum() / self.width**2).expand(len(point))
+    def _hessian(self, x: Tensor) -> Tensor:
+        (w, v), c = self._split(self.weights.unsqueeze(1)), self.centres
+        weighted = self._kernels(x)[1] * w.squeeze(1)
+        mass = weighted.sum(1)
+        products = (c.unsqueeze(2) * c.unsqueeze(1)).flatten(1)
+        cross = x.unsqueeze(2) * (weighted @ c).unsqueeze(1)
+        squares = mass.view(-1, 1, 1) * x.unsqueeze(2) * x.unsqueeze(1) - cross - cross.mT
+        h = (squares + (weighted @ products).view_as(squares)) / self.width**4
+        diagonal = (-mass / self.width**2).unsqueeze(1).expand_as(x)
         if self.scale:
-            diagonal = diagonal + (self._of_coordinates(x)[1] * v).sum(2)[0]
-        return (weighted.unsqueeze(1) * u).mT @ u / self.width**4 + diagonal.diag()
+            diagonal = diagonal + (self._of_coordinates(x)[1] * v.squeeze(2)).sum(2)
+        return h + torch.diag_embed(diagonal)
 
 
 def bumps_at(
@@ -187,23 +206,32 @@ def gradient_products(bumps: Bumps, x: Tensor) -> Tensor:
     return sum(_accumulated(bumps, part) for part in x.split(ROWS)) / len(x)  # type: ignore[return-value]
 
 
-def _linear(bumps: Bumps, x: Tensor, s: Tensor) -> Tensor:
+def _linear(bumps: Bumps, x: Tensor, scores: Tensor) -> Tensor:
+    """Return the sum over points of `linear_terms`, shape (B, F)."""
     c, h = bumps.centres, bumps.width
     squares, k = bumps._kernels(x)
-    along = (x * s).sum(1, keepdim=True) - s @ c.mT  # (x - c) . s
-    b = (k * (squares / h**4 - along / h**2 - x.shape[1] / h**2)).sum(0)
+    own = (k * (squares / h**4 - x.shape[1] / h**2)).sum(0)
+    along = (scores * x).sum(2) @ k - torch.einsum("bmd,md->bm", k.mT @ scores, c)
+    near = own - along / h**2
     if not bumps.scale:
-        return b
+        return near
     first, second = bumps._of_coordinates(x)
-    return torch.cat([b, (first * s.unsqueeze(2) + second).sum(0).flatten()])
+    single = torch.einsum("bnd,ndm->bdm", scores, first) + second.sum(0)
+    return torch.cat([near, single.flatten(1)], 1)
 
 
-def linear_term(bumps: Bumps, x: Tensor, s: Tensor) -> Tensor:
-    """Return b of points x where the simple law's score is s, both (n, D): shape (F,)."""
-    parts = zip(x.split(ROWS), s.split(ROWS), strict=True)
-    return sum(_linear(bumps, *part) for part in parts) / len(x)  # type: ignore[return-value]
+def linear_terms(bumps: Bumps, x: Tensor, scores: Tensor) -> Tensor:
+    """Return b of points x, (n, D), for several simple laws, shape (B, F).
+
+    Args:
+        bumps: the kernels.
+        x: points, shape (n, D).
+        scores: of the laws at the points, shape (B, n, D).
+    """
+    parts = zip(x.split(ROWS), scores.split(ROWS, 1), strict=True)
+    return torch.stack([_linear(bumps, *part) for part in parts]).sum(0) / len(x)
 
 
 def quadratic(bumps: Bumps, x: Tensor, s: Tensor) -> Quadratic:
     """Return the loss of weights at points x where the simple law's score is s, both (n, D)."""
-    return Quadratic(gradient_products(bumps, x), linear_term(bumps, x, s))
+    return Quadratic(gradient_products(bumps, x), linear_terms(bumps, x, s[None])[0])

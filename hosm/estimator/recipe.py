@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hosm.estimator.simple_laws import shrunk_covariance
 from hosm.networks import MLP
 from hosm.scores import ScoreModel, outputs_per_coordinate
 from hosm.training import HeadsObjective, Progress, Settings, fit
@@ -136,18 +137,6 @@ def _network(
         return MLP(dimension, outputs, _width(dimension), skip=skip)
 
 
-def _shrunk_covariance(x: Tensor) -> Tensor:
-    """Return the covariance of points x (n, D) by Ledoit and Wolf, shape (D, D)."""
-    x, (size, dimension) = x - x.mean(0), x.shape
-    covariance = x.mT @ x / size
-    target = covariance.trace() / dimension * torch.eye(dimension, dtype=x.dtype, device=x.device)
-    squares = x.square()
-    noise = (squares.mT @ squares / size - covariance.square()).sum() / size
-    distance = (covariance - target).square().sum().clamp_min(torch.finfo(x.dtype).tiny)
-    share = (noise / distance).clamp(0, 1)
-    return (1 - share) * covariance + share * target
-
-
 @torch.no_grad()
 def gaussian_start(network: MLP, x: Tensor, sigma: float) -> None:
     """Make the first output of a network the score of the smoothed Gaussian that fits points.
@@ -158,7 +147,7 @@ def gaussian_start(network: MLP, x: Tensor, sigma: float) -> None:
         sigma: noise scale.
     """
     x = x.double()
-    covariance = _shrunk_covariance(x)
+    covariance = shrunk_covariance(x)
     eye = torch.eye(len(covariance), dtype=x.dtype, device=x.device)
     precision = torch.linalg.inv(covariance + sigma**2 * eye)
     skip: Any = network.skip

@@ -14,13 +14,19 @@ Without it the noise is the same in all directions and sigma is in the data's un
 then see points that are divided by one number, which brings them near unit variance. Results are
 in the data's units either way.
 
-Choice of sigma. Of several, `fit` takes the one whose s1 is nearest to the score of the clean law
-at held-out points, by implicit score matching (Hyvarinen, 2005: see
-`hosm.estimator.implicit_score_matching`), which does not need the true score and has one constant
-for all. It weighs the bias against the variance of s1, not of s2. `score` is the same measure, so
-`GridSearchCV` may choose sigma or any other parameter. Data that fill no volume, such as integers
-or columns that determine each other, have no density: ever smaller sigma then look better, and
-the smallest is taken.
+Two methods. In closed form, log q_sigma is that of a simple law, a Gaussian or a mixture of a few,
+and a sum of kernels that corrects it (`hosm.estimator.closed_form`); which law, which kernels and
+how much of them, rows that are held out decide by the second derivatives, so that nothing is
+learned that they do not confirm (`hosm.estimator.choice`). By networks, s1 is learned by denoising
+score matching, and s2 is a network of its own (`hosm.estimator.recipe`): for data so many and so
+structured that kernels do not follow them, such as images, and for modules of one's own.
+
+Choice of sigma. In closed form, of several the smallest is taken that no larger one is certainly
+better than, by the second derivatives of the clean law at held-out rows. By networks, the one
+whose s1 is nearest to the score of the clean law at held-out points, by implicit score matching
+(Hyvarinen, 2005: see `hosm.estimator.implicit_score_matching`). `score` is that measure, which
+does not need the true score and has one constant for all, so that `GridSearchCV` may choose sigma
+or any other parameter.
 
 Memory grows as n D, and as n D r for Hessians. No D x D matrix is formed, except by
 `hessian(dense=True)` and for the Gaussian that training starts from.
@@ -57,6 +63,9 @@ from hosm.estimator.arrays import (
     seed_of,
     seeded,
 )
+from hosm.estimator.choice import choose, warn_of_choice
+from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.data_checks import warn_of_doubts
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.recipe import DEFAULT_TRAINING, Recipe, learn_first, learn_second
@@ -69,7 +78,9 @@ from hosm.training import Progress
 
 __all__ = ["NotFittedError", "ScoreEstimator"]
 
-DEFAULT_SIGMAS = (0.05, 0.1, 0.2, 0.4)  # that sigma="auto" tries, in standard deviations
+CLOSED_FORM_SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2)  # tried by default, in standard deviations
+NETWORK_SIGMAS = (0.05, 0.1, 0.2, 0.4)  # likewise
+METHODS = ("auto", "closed-form", "network")
 LARGEST_DEFAULT_RANK = 20  # that rank=None takes, at most
 FEWEST_POINTS = 4  # that can be fitted
 MOST_STARTS = 1000  # training points that chains may start from
@@ -89,9 +100,13 @@ class ScoreEstimator:
     """Scores of first and second order of the law that points come from.
 
     Args:
-        sigma: noise scale (see the module), above 0; or several, or `auto` for .05, .1, .2 and .4
-            standard deviations, of which the best is chosen. s1 is learned for each. The default
-            of .1 biases the derivatives of a Gaussian by 1 %.
+        sigma: noise scale (see the module), above 0; or several, of which the best is chosen;
+            `auto` for .01 to .2 standard deviations in closed form and .05 to .4 by networks.
+            A sigma of .1 biases the derivatives of a Gaussian by 1 %. Name that of your noise
+            to denoise.
+        method: `closed-form` or `network` (see the module); `auto` for networks where a
+            backbone, a head or a denoiser is given, and else the closed form. The arguments
+            from `target` to `validation_fraction` but `standardise` are those of networks.
         rank: columns r of the low-rank part of s2, from 0 (enough where only diagonals are
             needed) to D (which can represent any Hessian); None for D, but 20 at most.
         backbone: the network of s1, any torch module from standardised points (n, D) to (n, D);
@@ -129,8 +144,10 @@ class ScoreEstimator:
         scaling_: the map between the data's units and standardised points.
         sigma_: noise scale, in the data's units or, if standardised, in standard deviations.
         noise_std_: standard deviation of the noise in the data's units, shape (D,).
-        search_: sigma -> `score` at the held-out points, of each that was tried, if several were.
-        history_: of each network, `s1` and `s2`, the losses at each validation.
+        report_: what was chosen and why, in words.
+        search_: by networks, sigma -> `score` at the held-out points, of each that was tried, if
+            several were.
+        history_: of each network, if any, `s1` and `s2`, the losses at each validation.
         starts_: up to 1,000 training points, standardised, that chains start from, shape (m, D).
             The files that `save` writes hold them too.
         n_features_in_: D.
@@ -141,8 +158,9 @@ class ScoreEstimator:
 
     def __init__(
         self,
-        sigma: float | str | Sequence[float] = 0.1,
+        sigma: float | str | Sequence[float] = "auto",
         *,
+        method: str = "auto",
         rank: int | None = None,
         backbone: nn.Module | None = None,
         head: nn.Module | None = None,
@@ -160,6 +178,7 @@ class ScoreEstimator:
         callback: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         self.sigma = sigma
+        self.method = method
         self.rank = rank
         self.backbone = backbone
         self.head = head
@@ -190,8 +209,50 @@ class ScoreEstimator:
         """
         table = as_table("X", X, FEWEST_POINTS)
         self._check(len(table.x), table.x.shape[1])
+        warn_of_doubts(table.x, table.names)
         scaling = self._scaling(table.x)
-        scales, seed = self._scales(scaling), seed_of(self.random_state)
+        seed = seed_of(self.random_state)
+        learn = self._train if self._by_networks() else self._choose
+        self.fitted_ = learn(table, scaling, self._scales(scaling), seed)
+        return self
+
+    def _by_networks(self) -> bool:
+        """Return whether networks learn, and not a law in closed form."""
+        given = (self.backbone, self.head, self.denoiser)
+        return self.method == "network" or any(each is not None for each in given)
+
+    def _rank(self, dimension: int) -> int:
+        return min(dimension, LARGEST_DEFAULT_RANK) if self.rank is None else int(self.rank)
+
+    def _choose(
+        self, table: Table, scaling: Scaling, scales: dict[float, float], seed: int
+    ) -> FittedModel:
+        """Return the law in closed form that fits best."""
+
+        def say(words: str) -> None:
+            if self.callback is not None:
+                self.callback({"progress": words})
+
+        points = scaling.exactly(table.x).to(self.device)
+        choice = choose(points, [*scales.values()], seed, say)
+        warn_of_choice(choice, [*scales.values()])
+        rank = self._rank(points.shape[1])
+        sigma = next(each for each in scales if scales[each] == choice.chosen.sigma)
+        order = torch.randperm(len(points), generator=torch.Generator().manual_seed(seed))
+        return FittedModel(
+            model=replace(choice.model, rank=rank),
+            scaling=scaling,
+            sigma=sigma,
+            names=table.names,
+            starts=points[order[:MOST_STARTS].to(points.device)].float(),
+            report=choice.words(),
+            folds=choice.chosen.models,
+        )
+
+    def _train(
+        self, table: Table, scaling: Scaling, scales: dict[float, float], seed: int
+    ) -> FittedModel:
+        """Return networks that are trained."""
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(table.x), generator=generator)
         points = scaling.into(table.x[order]).to(self.device)
@@ -201,12 +262,9 @@ class ScoreEstimator:
         search = self._search(models, held)
         sigma = max(models, key=lambda each: search.get(each, 0.0))
         first, losses = models[sigma]
-        rank = (
-            min(len(scaling.mean), LARGEST_DEFAULT_RANK) if self.rank is None else int(self.rank)
-        )
-        recipe = self._recipe(seed, sigma)
+        recipe, rank = self._recipe(seed, sigma), self._rank(len(scaling.mean))
         model, second = learn_second(first, train, held, self.head, rank, self.target, recipe)
-        self.fitted_ = FittedModel(
+        return FittedModel(
             model=model,
             scaling=scaling,
             sigma=sigma,
@@ -214,8 +272,8 @@ class ScoreEstimator:
             starts=train[:MOST_STARTS].clone(),
             search=search,
             history={"s1": [*map(_first_order, losses)], "s2": second},
+            report=f"networks of both scores at sigma = {sigma:g}, of rank {rank}",
         )
-        return self
 
     def _learn_first(
         self, train: Tensor, held: Tensor, scales: dict[float, float], seed: int
@@ -255,7 +313,8 @@ class ScoreEstimator:
         if isinstance(given, str):
             if given != "auto":
                 raise ValueError(f"sigma must be above 0, or 'auto', got {given!r}")
-            return {scale * unit: scale for scale in DEFAULT_SIGMAS}
+            tried = NETWORK_SIGMAS if self._by_networks() else CLOSED_FORM_SIGMAS
+            return {scale * unit: scale for scale in tried}
         several: list[Any] = [given] if isinstance(given, Real) else [*given]
         if not several:
             raise ValueError("sigma must hold at least one number, got none")
@@ -285,6 +344,10 @@ class ScoreEstimator:
         for name in ("batch_size", "max_steps", "patience"):
             check_count(name, getattr(self, name))
         check_probabilities("validation_fraction", [self.validation_fraction])
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if self.method == "closed-form" and self._by_networks():
+            raise ValueError("method must be network with a backbone, a head or a denoiser")
         learned = self.denoiser is None  # then s1 is no denoiser, and the model not positive
         targets = [name for name, target in TARGETS.items() if not (learned and target.psd)]
         if self.target not in targets:
@@ -321,19 +384,34 @@ class ScoreEstimator:
         points = self._points("X", X)
         return points.like_input(self._fitted().score(points.x))
 
-    def hessian_diag(self, X: Any) -> Array:  # noqa: ANN401
+    def hessian_diag(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        return_std: bool = False,
+    ) -> Array | tuple[Array, Array]:
         """Return the second derivatives d^2 log q_sigma / dx_i^2 at each point, shape (n, D).
 
-        Arguments and errors as in `score_function`.
+        Args:
+            X: points, shape (n, D).
+            return_std: return their standard errors too, of the same shape: how much they
+                change with the rows (the jackknife of five folds), bias left out. In closed form.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: standard errors of networks; otherwise as in `score_function`.
         """
-        points = self._points("X", X)
-        return points.like_input(self._fitted().hessian_diagonal(points.x))
+        points, fitted = self._points("X", X), self._fitted()
+        diagonal = points.like_input(fitted.hessian_diagonal(points.x))
+        if not return_std:
+            return diagonal
+        return diagonal, points.like_input(fitted.hessian_diagonal_error(points.x))
 
     def hessian_column(self, X: Any, j: int) -> Array:  # noqa: ANN401
         """Return d^2 log q_sigma / dx_i dx_j for one j and all i at each point, shape (n, D).
 
-        Its entries off the diagonal are those of the learned low-rank part, which is exact only
-        if the true Hessian has that rank off its diagonal.
+        Of networks, its entries off the diagonal are those of the learned low-rank part, which
+        is exact only if the true Hessian has that rank off its diagonal.
 
         Args:
             X: points, shape (n, D).
@@ -529,7 +607,7 @@ class ScoreEstimator:
         return self.fitted_
 
     @property
-    def model_(self) -> ScoreModel:
+    def model_(self) -> ScoreModel | ClosedFormModel:
         """The model of both scores of standardised points."""
         return self._fitted().model
 
@@ -547,6 +625,11 @@ class ScoreEstimator:
     def noise_std_(self) -> Array:
         """The standard deviation of the noise in the data's units, shape (D,)."""
         return self._fitted().noise_std.numpy()
+
+    @property
+    def report_(self) -> str:
+        """What was chosen and why, in words."""
+        return self._fitted().report
 
     @property
     def search_(self) -> dict[float, float]:

@@ -1,0 +1,113 @@
+r"""Scores of a simple law that kernels correct: exact derivatives of one function, log q.
+
+With H the second derivatives of log q and m a mean of them over points, the second-order score is
+
+    s2 = m + a (H - m),
+
+a = 1 for those of log q themselves. Derivatives that vary a great deal may be worse than their
+mean even where the scores are good, and held-out rows say so (see `hosm.estimator.choice`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hosm.distributions import GaussianMixture
+from hosm.estimator.kernel_correction import Bumps
+from hosm.operators import DiagonalPlusLowRank
+
+__all__ = ["ClosedFormModel"]
+
+NUMBERS_PER_CHUNK = 2**23  # of dense Hessians held at once
+
+
+@dataclass(frozen=True)
+class ClosedFormModel:
+    """s1 and s2 at standardised points; points have shape (n, D) and any floating type.
+
+    Args:
+        law: the simple law of noisy points, that is, smoothed, float64.
+        bumps: its correction, or None.
+        sigma: noise scale, in standard deviations.
+        rank: columns of the operator that stands for s2, 0 to D. Its diagonal is exact for any;
+            with D columns all entries are.
+        share: a of the module, 0 to 1.
+        mean: m of the module, shape (D, D); None for a = 1.
+    """
+
+    law: GaussianMixture
+    bumps: Bumps | None
+    sigma: float
+    rank: int = 0
+    share: float = 1.0
+    mean: Tensor | None = None
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates, D."""
+        return self.law.dimension
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, DiagonalPlusLowRank]:
+        """Return s1, shape (n, D), and s2 as an operator, at points x."""
+        return self.score(x), self.second_order(x)
+
+    def score(self, x: Tensor) -> Tensor:
+        """Return s1 = grad log q at points x, both of shape (n, D) and of one type."""
+        y = x.double()
+        s = self.law.score(y)
+        return (s if self.bumps is None else s + self.bumps.score(y)).to(x.dtype)
+
+    def diagonal(self, x: Tensor) -> Tensor:
+        """Return the diagonal of s2 at points x, (n, D), float64."""
+        y = x.double()
+        h = self.law.hessian_diag(y)
+        if self.bumps is not None:
+            h = h + self.bumps.hessian_diagonal(y)
+        if self.mean is None:
+            return h
+        mean = self.mean.diagonal()
+        return mean + self.share * (h - mean)
+
+    def score_and_diagonal(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s1 and the diagonal of s2 at points x, all of shape (n, D)."""
+        return self.score(x), self.diagonal(x)
+
+    def matrices(self, x: Tensor) -> Tensor:
+        """Return s2 at points x, (n, D), as dense matrices, shape (n, D, D), float64."""
+        return torch.cat([self._matrices(part) for part in self._chunks(x)])
+
+    def column(self, x: Tensor, j: int) -> Tensor:
+        """Return column j, 0 to D - 1, of s2 at points x, (n, D), shape (n, D), float64."""
+        return torch.cat([self._matrices(part)[:, :, j] for part in self._chunks(x)])
+
+    def _chunks(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x.double().split(max(1, NUMBERS_PER_CHUNK // self.dimension**2))
+
+    def _matrices(self, y: Tensor) -> Tensor:
+        h = self.law.hessian(y)
+        if self.bumps is not None:
+            h = h + self.bumps.hessian(y)
+        return h if self.mean is None else self.mean + self.share * (h - self.mean)
+
+    def second_order(self, x: Tensor) -> DiagonalPlusLowRank:
+        """Return s2 at points x, (n, D), as an operator of `rank` columns, float64.
+
+        With l the largest eigenvalue, l I - s2 is positive semi-definite: the columns are its
+        leading eigenvectors, which belong to the directions in which log q bends down most, and
+        the diagonal makes up what they lack of that of s2.
+        """
+        if not self.rank:
+            return DiagonalPlusLowRank.from_diagonal(self.diagonal(x))
+        parts = [self._operator(self._matrices(part)) for part in self._chunks(x)]
+        diag, factor = (torch.cat(each) for each in zip(*parts, strict=True))
+        return DiagonalPlusLowRank(diag, factor, -factor.new_ones(self.rank))
+
+    def _operator(self, matrices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return diagonals (n, D) and columns (n, D, r), to be subtracted, of matrices."""
+        values, vectors = torch.linalg.eigh(matrices)
+        sizes = (values[:, -1:] - values[:, : self.rank]).clamp_min(0)
+        columns = vectors[:, :, : self.rank] * sizes.sqrt().unsqueeze(1)
+        return matrices.diagonal(dim1=1, dim2=2) + columns.square().sum(2), columns

@@ -1,0 +1,72 @@
+"""Models in closed form: operators of any rank, columns, and derivatives shrunk to their mean."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.func import hessian, vmap
+
+from hosm.distributions import GaussianMixture
+from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.kernel_correction import bumps_at
+from tests.tolerances import FLOAT64, ILL_CONDITIONED
+
+DOUBLE = torch.float64
+
+
+@pytest.fixture(scope="module")
+def x():
+    return torch.randn(25, 3, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
+
+
+@pytest.fixture(scope="module")
+def model(x):
+    means = torch.tensor([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5]], dtype=DOUBLE)
+    covariances = torch.eye(3, dtype=DOUBLE) * torch.tensor([0.5, 1.0], dtype=DOUBLE)[:, None, None]
+    law = GaussianMixture(torch.tensor([0.4, 0.6], dtype=DOUBLE), means, covariances)
+    bumps = bumps_at(x, 1.0, 0.3, most=10)
+    weights = torch.linspace(-0.5, 0.5, bumps.size, dtype=DOUBLE)
+    return ClosedFormModel(law, bumps.with_weights(weights), 0.1, rank=3)
+
+
+def test_matrices_are_derivatives_of_the_score(model, x):
+    jacobian = vmap(torch.func.jacrev(lambda y: model.bumps.score(y[None])[0]))(x)
+    jacobian = jacobian + vmap(hessian(lambda y: model.law._log_prob(y[None])[0]))(x)
+    torch.testing.assert_close(model.matrices(x), jacobian, **FLOAT64)
+
+
+def test_an_operator_of_full_rank_is_the_matrix(model, x):
+    torch.testing.assert_close(
+        model.second_order(x).to_dense(), model.matrices(x), **ILL_CONDITIONED
+    )
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_an_operator_of_any_rank_has_the_exact_diagonal(model, x, rank):
+    operator = replace(model, rank=rank).second_order(x)
+    torch.testing.assert_close(operator.diagonal(), model.diagonal(x), **ILL_CONDITIONED)
+    assert operator.factor.shape == (25, 3, rank)
+
+
+def test_columns_and_diagonals_are_those_of_the_matrix(model, x):
+    matrices = model.matrices(x)
+    torch.testing.assert_close(model.column(x, 1), matrices[:, :, 1], **FLOAT64)
+    torch.testing.assert_close(
+        model.diagonal(x), matrices.diagonal(dim1=1, dim2=2), **FLOAT64
+    )
+
+
+def test_derivatives_shrunk_to_nothing_are_their_mean(model, x):
+    mean = model.matrices(x).mean(0)
+    half = replace(model, share=0.5, mean=mean)
+    none = replace(model, share=0.0, mean=mean)
+    torch.testing.assert_close(none.matrices(x), mean.expand(25, 3, 3), **FLOAT64)
+    torch.testing.assert_close(half.matrices(x), (model.matrices(x) + mean) / 2, **FLOAT64)
+    torch.testing.assert_close(
+        half.diagonal(x), half.matrices(x).diagonal(dim1=1, dim2=2), **FLOAT64
+    )
+
+
+def test_scores_have_the_type_of_the_points(model, x):
+    assert model.score(x.float()).dtype == torch.float32
+    assert model.score(x).dtype == DOUBLE
