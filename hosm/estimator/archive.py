@@ -144,10 +144,8 @@ def _packed(fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _packed_closed_form(model: ClosedFormModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the numbers of a law in closed form, and its tensors."""
     law, bumps = model.law, model.bumps
-    facts: dict[str, Any] = {"sigma": model.sigma, "rank": model.rank, "share": model.share}
+    facts: dict[str, Any] = {"sigma": model.sigma, "rank": model.rank}
     tensors = {f"mixture.{name}": getattr(law, name) for name in LAW}
-    if model.mean is not None:
-        tensors["mean"] = model.mean
     if bumps is not None:
         facts |= {"width": bumps.width, "scale": bumps.scale}
         tensors |= {f"kernels.{name}": getattr(bumps, name) for name in BUMPS}
@@ -165,8 +163,6 @@ def _unpacked_closed_form(facts: dict[str, Any], tensors: dict[str, Tensor]) -> 
         bumps=bumps,
         sigma=facts["sigma"],
         rank=facts["rank"],
-        share=facts["share"],
-        mean=tensors.get("mean"),
     )
 
 

@@ -1,12 +1,4 @@
-r"""Scores of a simple law that kernels correct: exact derivatives of one function, log q.
-
-With H the second derivatives of log q and m a mean of them over points, the second-order score is
-
-    s2 = m + a (H - m),
-
-a = 1 for those of log q themselves. Derivatives that vary a great deal may be worse than their
-mean even where the scores are good, and held-out rows say so (see `hosm.estimator.choice`).
-"""
+"""Scores of a simple law that kernels correct: exact derivatives of one function, log q."""
 
 from __future__ import annotations
 
@@ -34,16 +26,12 @@ class ClosedFormModel:
         sigma: noise scale, in standard deviations.
         rank: columns of the operator that stands for s2, 0 to D. Its diagonal is exact for any;
             with D columns all entries are.
-        share: a of the module, 0 to 1.
-        mean: m of the module, shape (D, D); None for a = 1.
     """
 
     law: GaussianMixture
     bumps: Bumps | None
     sigma: float
     rank: int = 0
-    share: float = 1.0
-    mean: Tensor | None = None
 
     @property
     def dimension(self) -> int:
@@ -64,12 +52,7 @@ class ClosedFormModel:
         """Return the diagonal of s2 at points x, (n, D), float64."""
         y = x.double()
         h = self.law.hessian_diag(y)
-        if self.bumps is not None:
-            h = h + self.bumps.hessian_diagonal(y)
-        if self.mean is None:
-            return h
-        mean = self.mean.diagonal()
-        return mean + self.share * (h - mean)
+        return h if self.bumps is None else h + self.bumps.hessian_diagonal(y)
 
     def score_and_diagonal(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return s1 and the diagonal of s2 at points x, all of shape (n, D)."""
@@ -88,9 +71,7 @@ class ClosedFormModel:
 
     def _matrices(self, y: Tensor) -> Tensor:
         h = self.law.hessian(y)
-        if self.bumps is not None:
-            h = h + self.bumps.hessian(y)
-        return h if self.mean is None else self.mean + self.share * (h - self.mean)
+        return h if self.bumps is None else h + self.bumps.hessian(y)
 
     def second_order(self, x: Tensor) -> DiagonalPlusLowRank:
         """Return s2 at points x, (n, D), as an operator of `rank` columns, float64.

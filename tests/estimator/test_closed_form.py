@@ -1,4 +1,4 @@
-"""Models in closed form: operators of any rank, columns, and derivatives shrunk to their mean."""
+"""Models in closed form: operators of any rank, columns."""
 
 from dataclasses import replace
 
@@ -22,7 +22,9 @@ def x():
 @pytest.fixture(scope="module")
 def model(x):
     means = torch.tensor([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5]], dtype=DOUBLE)
-    covariances = torch.eye(3, dtype=DOUBLE) * torch.tensor([0.5, 1.0], dtype=DOUBLE)[:, None, None]
+    covariances = (
+        torch.eye(3, dtype=DOUBLE) * torch.tensor([0.5, 1.0], dtype=DOUBLE)[:, None, None]
+    )
     law = GaussianMixture(torch.tensor([0.4, 0.6], dtype=DOUBLE), means, covariances)
     bumps = bumps_at(x, 1.0, 0.3, most=10)
     weights = torch.linspace(-0.5, 0.5, bumps.size, dtype=DOUBLE)
@@ -51,20 +53,7 @@ def test_an_operator_of_any_rank_has_the_exact_diagonal(model, x, rank):
 def test_columns_and_diagonals_are_those_of_the_matrix(model, x):
     matrices = model.matrices(x)
     torch.testing.assert_close(model.column(x, 1), matrices[:, :, 1], **FLOAT64)
-    torch.testing.assert_close(
-        model.diagonal(x), matrices.diagonal(dim1=1, dim2=2), **FLOAT64
-    )
-
-
-def test_derivatives_shrunk_to_nothing_are_their_mean(model, x):
-    mean = model.matrices(x).mean(0)
-    half = replace(model, share=0.5, mean=mean)
-    none = replace(model, share=0.0, mean=mean)
-    torch.testing.assert_close(none.matrices(x), mean.expand(25, 3, 3), **FLOAT64)
-    torch.testing.assert_close(half.matrices(x), (model.matrices(x) + mean) / 2, **FLOAT64)
-    torch.testing.assert_close(
-        half.diagonal(x), half.matrices(x).diagonal(dim1=1, dim2=2), **FLOAT64
-    )
+    torch.testing.assert_close(model.diagonal(x), matrices.diagonal(dim1=1, dim2=2), **FLOAT64)
 
 
 def test_scores_have_the_type_of_the_points(model, x):

@@ -14,9 +14,7 @@ DOUBLE = torch.float64
 
 
 def _points(n: int, dimension: int, seed: int = 0) -> Tensor:
-    return torch.randn(
-        n, dimension, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE
-    )
+    return torch.randn(n, dimension, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def _bumps(dimension: int, scale: float) -> Bumps:
