@@ -74,9 +74,12 @@ def _add_fit(commands: Any) -> None:  # noqa: ANN401
     add = _command(commands, "fit", FIT).add_argument
     add("data", metavar="DATA")
     add("-o", "--out", required=True, metavar="MODEL", help="file of the model")
-    text = "noise scale: for tables in standard deviations of each column (default: .1), several "
-    text += "with commas or `auto` to choose from; for pictures in their units"
+    text = "noise scale: for tables in standard deviations of each column, several with commas "
+    text += "to choose from, or `auto` (default); for pictures in their units"
     add("--sigma", type=_sigma, metavar="NUMBER[,..]", help=text)
+    text = "how the law is learned: in closed form (default for tables), or by networks (default "
+    text += "for pictures), to which the options from --target to --steps belong"
+    add("--method", choices=("closed-form", "network"), help=text)
     add("--rank", type=int, help="columns of the low-rank part (default: D, at most 20)")
     add("--target", default="jacobian", choices=("jacobian", "residual", "moment"))
     text = "one noise scale for all columns, in the data's units"

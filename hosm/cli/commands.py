@@ -101,13 +101,16 @@ def fit(options: Namespace, report: Report) -> Facts:
     points, facts = _training_points(options)
 
     def callback(progress: dict[str, Any]) -> None:
+        if "progress" in progress:
+            return report(progress["progress"])
         loss = next((v for k, v in progress.items() if k.startswith("validation")), math.nan)
         network, step = progress["network"], progress["step"]
         report(f"{network} at sigma {progress['sigma']:g}: step {step}, held-out loss {loss:.4g}")
 
-    sigma = options.sigma or [0.1]
+    sigma = options.sigma or ["auto"]
     estimator = ScoreEstimator(
         sigma[0] if len(sigma) == 1 else sigma,
+        method=options.method or ("auto" if options.standardise else "network"),
         rank=options.rank,
         target=options.target,
         standardise=options.standardise,
@@ -147,8 +150,17 @@ def _about(estimator: ScoreEstimator) -> Facts:
     facts["noise_std"] = [float(noise.min()), float(noise.max())]
     if estimator.search_:
         facts["search"] = {f"{sigma:g}": score for sigma, score in estimator.search_.items()}
-    losses = {name: each[-1] for name, each in estimator.history_.items() if each}
-    return facts | {"losses": losses}
+    losses = {name: _kept(each) for name, each in estimator.history_.items() if each}
+    return facts | ({"losses": losses} if losses else {}) | {"report": estimator.report_}
+
+
+def _kept(history: list[dict[str, float]]) -> dict[str, float]:
+    """Return the validation whose weights a network kept: that of the least held-out loss."""
+
+    def loss(each: dict[str, float]) -> float:
+        return next((v for k, v in each.items() if k.startswith("validation")), math.inf)
+
+    return min(history, key=loss)
 
 
 def _check_device(options: Namespace) -> None:

@@ -117,10 +117,12 @@ class FittedModel:
     @torch.no_grad()
     def hessian_diagonal(self, x: Tensor) -> Tensor:
         """Return the diagonals of the Hessians of log q_sigma at points x, shape (n, D)."""
-        return self._diagonal(self.model, x)
+        if isinstance(self.model, ClosedFormModel):
+            return self._diagonal(self.model, x)
+        return self._by_chunks(x, lambda hessians: hessians.diagonal())
 
-    def _diagonal(self, model: ScoreModel | ClosedFormModel, x: Tensor) -> Tensor:
-        parts = [model.score_and_diagonal(y)[1].double().cpu() for y in self._chunks(x)]
+    def _diagonal(self, model: ClosedFormModel, x: Tensor) -> Tensor:
+        parts = [model.diagonal(y).cpu() for y in self._chunks(x)]
         return torch.cat(parts) / self.scaling.scale.square()
 
     @torch.no_grad()

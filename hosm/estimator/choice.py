@@ -9,8 +9,8 @@ which is half of the squared error of the score up to a constant of the data (Hy
 "Estimation of Non-Normalized Statistical Models by Score Matching", JMLR 2005), at points with a
 little noise. Scores that follow their own sample too closely look better by this loss somewhat
 longer than their derivatives do. So of the candidates whose loss is within one standard error of
-the least (of the difference, over rows), the one is taken whose second derivatives vary least
-between points: the rule of one standard error of Breiman, Friedman, Olshen and Stone
+the least (of the difference, over rows), a simple law is taken if there is one, and of several the
+one whose second derivatives vary least between points: the rule of one standard error of Breiman, Friedman, Olshen and Stone
 ("Classification and Regression Trees", 1984, section 3.4.3). Where nothing is certainly better
 than the Gaussian, the Gaussian stays. What was tried to judge second derivatives themselves is in
 reports/negative-results.md.
@@ -101,14 +101,15 @@ class Candidate:
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the least varying candidate of those whose loss is not certainly above the least."""
+    """Return the simplest candidate of those whose loss is not certainly above the least."""
     best = min(candidates, key=lambda each: float(each.loss.mean()))
 
     def may_be_best(each: Candidate) -> bool:
         worse, error = each.against(best)
         return worse <= WORSE * error
 
-    return min(filter(may_be_best, candidates), key=lambda each: each.variation)
+    left = filter(may_be_best, candidates)
+    return min(left, key=lambda each: (each.width is not None, each.variation))
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ Schwarz's criterion judges densities, and not their second derivatives.
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture as Fit
 from torch import Tensor
 
 from hosm.distributions import GaussianMixture
@@ -75,10 +75,11 @@ class SimpleLaw:
         return _law(_fitted(x, self.terms, self.covariance, starts=2))
 
 
-def _fitted(x: Tensor, terms: int, covariance: str, starts: int) -> Fit:
+def _fitted(x: Tensor, terms: int, covariance: str, starts: int) -> Any:  # noqa: ANN401
     """Return scikit-learn's mixture of K terms."""
+    mixture = importlib.import_module("sklearn.mixture")  # a second, which networks do not need
     floor = 1e-6 if len(x) >= 200 else 1e-4  # on variances of standardised points
-    fit = Fit(
+    fit = mixture.GaussianMixture(
         terms,
         covariance_type=covariance,
         reg_covar=floor,
@@ -87,11 +88,11 @@ def _fitted(x: Tensor, terms: int, covariance: str, starts: int) -> Fit:
         random_state=0,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # held-out points judge what it gives
+        warnings.simplefilter("ignore")  # of slow convergence: held-out points judge what it gives
         return fit.fit(x.cpu().numpy())
 
 
-def _law(fit: Fit) -> GaussianMixture:
+def _law(fit: Any) -> GaussianMixture:  # noqa: ANN401
     """Return the law that scikit-learn has fitted."""
     weights, means = torch.from_numpy(fit.weights_), torch.from_numpy(fit.means_)
     covariances = torch.from_numpy(fit.covariances_)

@@ -19,7 +19,8 @@ RNG = np.random.default_rng(0)
 NAMES = ["a", "b", "c"]
 X = RNG.normal(size=(80, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 0.0]
 PHOTO = RNG.integers(0, 255, (20, 24)).astype(np.float64)
-QUICK = ["--steps", "2", "--quiet", "--json"]
+NETWORK = ("--method", "network", "--steps", "2")
+QUICK = ["--method", "network", "--steps", "2", "--quiet", "--json"]
 TABLES = ("npy", "npz", "csv", "parquet")
 PICTURES = ("png", "tif", "jpg")
 
@@ -82,7 +83,7 @@ def models(tmp_path_factory):
 @pytest.mark.parametrize("suffix", TABLES)
 def test_fit_and_hessian_on_each_kind_of_table(facts, tmp_path, suffix):
     data = save(tmp_path / f"x.{suffix}", X, NAMES)
-    found = facts("fit", data, "-o", "m", "--steps", "2", "--sigma", "0.2", "--rank", "1")
+    found = facts("fit", data, "-o", "m", *NETWORK, "--sigma", "0.2", "--rank", "1")
     assert (found["command"], found["points"], found["dimension"]) == ("fit", 80, 3)
     assert found["sigma"] == 0.2 and found["rank"] == 1 and found["files"] == ["m"]
     assert set(found["losses"]) == {"s1", "s2"}
@@ -208,7 +209,7 @@ def test_info_tells_what_a_model_is(run, facts, models):
 
 def test_progress_goes_to_stderr_and_facts_to_stdout(run, tmp_path, monkeypatch):
     data = save(tmp_path / "x.npy", X)
-    given = ("fit", data, "-o", "m", "--steps", "2", "--sigma", "0.1,0.3")
+    given = ("fit", data, "-o", "m", *NETWORK, "--sigma", "0.1,0.3")
     code, out, err = run(*given)
     assert code == 0 and "s1 at sigma 0.3: step 2, held-out loss " in err
     assert out.startswith("points: 80\n") and "search.0.3: " in out and "losses.s1: " in out

@@ -20,8 +20,8 @@ def test_equal_rows_are_in_one_fold_and_folds_are_even():
     assert torch.bincount(fold).tolist() == [200] * 5
 
 
-def _candidate(loss, variation):
-    return Candidate(SimpleLaw(1, "shrunk"), None, 0.0, None, 0.1, loss, variation, [])
+def _candidate(loss, variation, width=None):
+    return Candidate(SimpleLaw(1, "shrunk"), width, 0.0, None, 0.1, loss, variation, [])
 
 
 def test_the_least_varying_of_those_that_may_be_best_is_taken():
@@ -31,6 +31,12 @@ def test_the_least_varying_of_those_that_may_be_best_is_taken():
     worse = _candidate(noise[:, 0] + 1, 0.0)
     assert best_of([best, near, worse]) is near
     assert best_of([best, worse]) is best
+
+
+def test_a_simple_law_that_may_be_best_comes_before_kernels():
+    noise = _normal(400, 1)[:, 0]
+    simple, kernels = _candidate(noise, 3.0), _candidate(noise, 1.0, width=0.5)
+    assert best_of([kernels, simple]) is simple
 
 
 def test_clusters_are_found_and_a_gaussian_stays_a_gaussian():

@@ -15,11 +15,11 @@ DOUBTFUL = {
     "plane": (np.c_[PLANE, PLANE.sum(1)], "columns 0, 1, 2 determine each other"),
     "tails": (
         RNG.standard_cauchy((500, 3)),
-        "few rows are far from all others in columns 0, 1, 2",
+        "far from all others in columns 0, 1, 2",
     ),
     "integers": (
         2.0**60 + RNG.integers(0, 1001, (300, 2)),
-        "more than float64 resolves in columns",
+        "than float64 resolves in columns",
     ),
     "levels": (np.c_[PLANE, RNG.integers(0, 5, 500)], "few different values in column 2"),
     "constant": (np.c_[PLANE, np.ones(500)], "one value alone in column 2"),

@@ -14,7 +14,7 @@ X, HELD, NEW = (RNG.normal(size=(n, 3)) @ MIXING.T for n in (2000, 500, 500))
 
 @pytest.fixture(scope="module")
 def gaussian():
-    return hosm.ScoreEstimator(0.2, max_steps=400, random_state=0).fit(X)
+    return hosm.ScoreEstimator(0.2, max_steps=400, method="network", random_state=0).fit(X)
 
 
 def test_features_are_those_of_the_standardised_law(gaussian):
@@ -48,7 +48,7 @@ def test_tails_are_uniform_under_the_law_and_small_far_from_it(gaussian):
 def test_second_order_tells_points_that_the_length_of_the_score_does_not():
     # between two modes the score is 0, as it is at their centres; the curvature has another sign
     two = np.repeat([[-1.0], [1.0]], 1000, 0) + 0.2 * RNG.normal(size=(2000, 1))
-    estimator = hosm.ScoreEstimator(0.15, max_steps=600, random_state=0).fit(two)
+    estimator = hosm.ScoreEstimator(0.15, max_steps=600, method="network", random_state=0).fit(two)
     middle = np.linspace(-0.03, 0.03, 7)[:, None]
     first, second = (
         out_of_distribution_scores(estimator, middle, order=order).tail.max() for order in (1, 2)

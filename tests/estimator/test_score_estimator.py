@@ -28,7 +28,8 @@ COVARIANCE = CORRELATION * np.outer(SCALES, SCALES)
 X = np.random.default_rng(0).multivariate_normal(MEAN, COVARIANCE, 2000)
 NOISE = 0.2 * SCALES
 TEST = np.random.default_rng(1).multivariate_normal(MEAN, COVARIANCE + np.diag(NOISE**2), 200)
-QUICK = {"max_steps": 4, "random_state": 0}
+NETWORK = {"method": "network", "random_state": 0}
+QUICK = {"sigma": 0.1, "max_steps": 4, **NETWORK}
 SKIPPED = {"check_array_api_input"}  # runs where SCIPY_ARRAY_API is set, for array API estimators
 
 
@@ -38,8 +39,8 @@ def smoothed_precision():
 
 @pytest.fixture(scope="module")
 def gaussian():
-    """An estimator of a Gaussian whose coordinates differ in scale by a thousand."""
-    return hosm.ScoreEstimator(0.2, max_steps=600, random_state=0).fit(X)
+    """An estimator by networks of a Gaussian whose coordinates differ in scale by a thousand."""
+    return hosm.ScoreEstimator(0.2, max_steps=600, **NETWORK).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_another_unit_of_each_coordinate_is_the_chain_rule_and_nothing_else(quic
 def test_without_standardisation_the_noise_is_one_number_in_the_datas_units():
     rng = np.random.default_rng(0)
     points = rng.multivariate_normal([40.0, 0.0], [[900.0, 0.0], [0.0, 100.0]], 2000)
-    options = {"max_steps": 300, "random_state": 0}
+    options = {"max_steps": 300, **NETWORK}
     estimator = hosm.ScoreEstimator(5.0, standardise=False, **options).fit(points)
     assert estimator.sigma_ == 5.0
     np.testing.assert_allclose(estimator.noise_std_, 5.0)
@@ -177,7 +178,7 @@ def test_implicit_loss_of_many_coordinates_is_estimated_without_bias():
 def test_sigma_is_the_one_whose_score_is_best_on_held_out_points():
     two = np.random.default_rng(0).normal(size=(600, 1)) * 0.1 + np.repeat([[-1.0], [1.0]], 300, 0)
     found = []
-    options = {"max_steps": 150, "random_state": 0, "callback": found.append}
+    options = {"max_steps": 150, **NETWORK, "callback": found.append}
     estimator = hosm.ScoreEstimator([1.0, 0.05, 0.3], **options).fit(two)
     assert [*estimator.search_] == [1.0, 0.05, 0.3]
     assert estimator.sigma_ == max(estimator.search_, key=estimator.search_.get) == 0.05
@@ -199,7 +200,9 @@ def test_score_is_minus_the_implicit_loss_and_serves_a_grid_search(gaussian):
 def test_scikit_learns_own_checks():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(hosm.ScoreEstimator(max_steps=1), on_fail=None, on_skip=None)
+        results = check_estimator(
+            hosm.ScoreEstimator(0.1, method="network", max_steps=1), on_fail=None, on_skip=None
+        )
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] != "passed"}
     assert set(failed) <= SKIPPED, failed
     assert len(results) > 30
@@ -212,7 +215,7 @@ def test_parameters_are_stored_unchanged_and_cloned():
     other = clone(estimator)
     assert other.get_params()["sigma"] == [0.1, 0.2] and other is not estimator
     assert repr(hosm.ScoreEstimator(0.3, rank=1)) == "ScoreEstimator(sigma=0.3, rank=1)"
-    with pytest.raises(ValueError, match="must be among sigma, rank, .*, got 'sigmas'"):
+    with pytest.raises(ValueError, match="must be among sigma, method, .*, got 'sigmas'"):
         estimator.set_params(sigmas=1)
 
 
@@ -321,7 +324,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_named_before_any_training(name):
     parameters, points, message = BAD[name]
-    estimator = hosm.ScoreEstimator(**{"max_steps": 10**6, "callback": pytest.fail, **parameters})
+    estimator = hosm.ScoreEstimator(**{"callback": pytest.fail, **parameters})
     with pytest.raises(ValueError) as caught:
         estimator.fit(points)
     assert message in str(caught.value) and "\n" not in str(caught.value)
@@ -415,3 +418,71 @@ hosm.ScoreEstimator().set_params(rank=1)
     estimator = hosm.ScoreEstimator(**QUICK).fit(X[:40])
     assert estimator.hessian_diag(X[:40]).shape == (40, 3)
     assert estimator.posterior(X[:2]).sample(3).shape == (3, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def closed():
+    """An estimator in closed form of two clusters of different widths."""
+    return hosm.ScoreEstimator(random_state=0).fit(CLUSTERS)
+
+
+CLUSTERS = np.r_[
+    np.random.default_rng(2).normal(size=(150, 2)),
+    np.random.default_rng(3).normal(size=(150, 2)) * 0.5 + 5,
+]
+
+
+def test_two_clusters_have_the_hessians_of_two_gaussians(closed):
+    hessians, errors = closed.hessian_diag(CLUSTERS, return_std=True)
+    assert "a mixture of 2 Gaussians" in closed.report_
+    truth = np.repeat([[-1.0, -1.0], [-4.0, -4.0]], 150, 0)
+    # a variance of 150 draws has a standard error of 2^(1/2) / 150^(1/2)
+    np.testing.assert_allclose(hessians, truth, rtol=monte_carlo(150, 2**0.5))
+    np.testing.assert_allclose(errors / -truth, (2 / 150) ** 0.5, rtol=0.6)  # of five folds
+
+
+def test_answers_in_closed_form_agree_with_each_other(closed):
+    points = CLUSTERS[:20]
+    dense = closed.hessian(points, dense=True)
+    size = np.abs(dense).max()
+    close = {"rtol": FLOAT32["rtol"], "atol": FLOAT32["rtol"] * size}  # points are seen in float32
+    np.testing.assert_allclose(closed.hessian(points).to_dense().numpy(), dense, **close)
+    np.testing.assert_allclose(closed.hessian_column(points, 1), dense[:, :, 1], **close)
+    np.testing.assert_allclose(closed.hessian_diag(points), dense.diagonal(0, 1, 2), **close)
+    noise = closed.noise_std_**2
+    expected = noise + noise**2 * closed.hessian_diag(points)
+    np.testing.assert_allclose(closed.posterior(points).variance, expected, **FLOAT32)
+
+
+def test_a_saved_law_in_closed_form_comes_back_as_it_was(closed, tmp_path):
+    closed.save(tmp_path / "a.hosm")
+    other = hosm.ScoreEstimator.load(tmp_path / "a.hosm")
+    for ours, theirs in zip(
+        other.hessian_diag(CLUSTERS, return_std=True),
+        closed.hessian_diag(CLUSTERS, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert other.report_ == closed.report_
+    np.testing.assert_array_equal(other.sample(3, 0), closed.sample(3, 0))
+
+
+def test_one_gaussian_is_told_to_be_one():
+    points = np.random.default_rng(0).normal(size=(300, 3))
+    with pytest.warns(UserWarning, match="no law whose Hessian differs between points"):
+        estimator = hosm.ScoreEstimator(0.1, random_state=0).fit(points)
+    assert np.ptp(estimator.hessian_diag(points), axis=0).max() == 0
+
+
+def test_standard_errors_of_networks_and_methods_that_exclude_each_other_are_refused(quick):
+    with pytest.raises(ValueError, match="standard errors need a law in closed form"):
+        quick.hessian_diag(X, return_std=True)
+    with pytest.raises(ValueError, match="method must be one of auto, closed-form, network"):
+        hosm.ScoreEstimator(method="kernel").fit(X)
+    with pytest.raises(ValueError, match="method must be network with a backbone"):
+        hosm.ScoreEstimator(method="closed-form", backbone=nn.Linear(3, 3)).fit(X)
+
+
+def test_masked_values_are_refused():
+    with pytest.raises(ValueError, match="X must hold finite numbers, got masked values"):
+        hosm.ScoreEstimator().fit(np.ma.masked_equal(np.eye(5), 0))
