@@ -4,7 +4,8 @@ They are what anything learned has to beat, and what it starts from. One Gaussia
 covariance of Ledoit and Wolf ("A Well-Conditioned Estimator for Large-Dimensional Covariance
 Matrices", 2004), and also that of the data where there are points enough. Mixtures are fitted by
 scikit-learn, with full, shared or diagonal covariances, and for each kind of covariance Schwarz's
-criterion (BIC, 1978) says of how many. Which of these laws is taken, held-out points decide:
+criterion (BIC, 1978) says of how many. Full ones are also shrunk, as by an inverse Wishart prior:
+with few rows in a cluster they are too thin in some direction. Which of these laws is taken, held-out points decide:
 Schwarz's criterion judges densities, and not their second derivatives.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ COVARIANCES = {"full": "full", "tied": "shared", "diag": "diagonal"}  # scikit-l
 NUMBERS_PER_POINT = 4  # that a law may have, at most
 POINTS = 10_000  # that the number of terms is chosen by, at most
 ITERATIONS = 200
+PRIORS = (1.0, 3.0)  # of mixtures with full covariances
 
 
 def shrunk_covariance(x: Tensor) -> Tensor:
@@ -50,10 +52,13 @@ class SimpleLaw:
         terms: number of Gaussians, K.
         covariance: `shrunk` (of Ledoit and Wolf; K = 1), or as scikit-learn names them: `full`,
             `tied` or `diag`.
+        prior: of `full` ones, rows over columns that speak for the halfway between the mean of
+            all covariances and the diagonal of its own, 0 or more.
     """
 
     terms: int
     covariance: str
+    prior: float = 0.0
 
     def __str__(self) -> str:
         if self.covariance == "shrunk":
@@ -61,7 +66,8 @@ class SimpleLaw:
         kind = COVARIANCES[self.covariance]
         if self.terms == 1:
             return f"a Gaussian with a {kind} covariance"
-        return f"a mixture of {self.terms} Gaussians with {kind} covariances"
+        shrunk = ", shrunk" if self.prior else ""
+        return f"a mixture of {self.terms} Gaussians with {kind} covariances{shrunk}"
 
     def fit(self, x: Tensor) -> GaussianMixture:
         """Return the law that fits points x, shape (n, D), float64.
@@ -72,7 +78,8 @@ class SimpleLaw:
         if self.covariance == "shrunk":
             one = x.new_ones(1)
             return GaussianMixture(one, x.mean(0, keepdim=True), shrunk_covariance(x)[None])
-        return _law(_fitted(x, self.terms, self.covariance, starts=2))
+        law = _law(_fitted(x, self.terms, self.covariance, starts=2))
+        return _shrunk(law, len(x), self.prior * x.shape[1]) if self.prior else law
 
 
 def _fitted(x: Tensor, terms: int, covariance: str, starts: int) -> Any:  # noqa: ANN401
@@ -103,6 +110,14 @@ def _law(fit: Any) -> GaussianMixture:  # noqa: ANN401
     return GaussianMixture(weights / weights.sum(), means, (covariances + covariances.mT) / 2)
 
 
+def _shrunk(law: GaussianMixture, size: int, prior: float) -> GaussianMixture:
+    """Return a mixture with covariances as if so many more rows had spoken for their target."""
+    pooled = (law.weights.view(-1, 1, 1) * law.covariances).sum(0)
+    target = (pooled + torch.diag_embed(law.covariances.diagonal(dim1=1, dim2=2))) / 2
+    share = (prior / (prior + size * law.weights)).view(-1, 1, 1)
+    return GaussianMixture(law.weights, law.means, (1 - share) * law.covariances + share * target)
+
+
 def _numbers(terms: int, covariance: str, dimension: int) -> float:
     """Return how many numbers the covariances of a mixture have."""
     square = dimension * (dimension + 1) / 2
@@ -130,7 +145,9 @@ def _by_criterion(x: Tensor, covariance: str) -> SimpleLaw | None:
 def simple_laws(x: Tensor) -> list[SimpleLaw]:
     """Return the laws that points x, shape (n, D), standardised, float64, may follow.
 
-    The first is the Gaussian of Ledoit and Wolf; the others are one of each kind of covariance.
+    The first is the Gaussian of Ledoit and Wolf; the others are one of each kind of covariance,
+    and those with full ones shrunk too.
     """
-    chosen = [_by_criterion(x[:POINTS], kind) for kind in COVARIANCES]
-    return [SimpleLaw(1, "shrunk"), *dict.fromkeys(law for law in chosen if law is not None)]
+    chosen = [law for kind in COVARIANCES if (law := _by_criterion(x[:POINTS], kind))]
+    shrunk = [replace(chosen[0], prior=prior) for prior in PRIORS if chosen[0].terms > 1]
+    return [SimpleLaw(1, "shrunk"), *chosen, *shrunk]
