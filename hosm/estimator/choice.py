@@ -51,7 +51,6 @@ NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there 
 MOST_DRAWS = 20  # noisy points of a row
 JUDGED = 4000  # rows of a fold that judge, at most
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
-SEARCHED = 0.05  # sigma at which laws and kernels are compared, if sigma is to be chosen
 
 
 def deal(x: Tensor, folds: int = FOLDS, seed: int = 0) -> Tensor:
@@ -100,15 +99,20 @@ class Candidate:
         return float(change.mean()), float(change.std()) / math.sqrt(len(change))
 
 
+def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates whose loss is not certainly above the least."""
+    best = min(candidates, key=lambda each: float(each.loss.mean()))
+    found = []
+    for each in candidates:
+        worse, error = each.against(best)
+        if worse <= WORSE * error:
+            found.append(each)
+    return found
+
+
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
     """Return the simplest candidate of those whose loss is not certainly above the least."""
-    best = min(candidates, key=lambda each: float(each.loss.mean()))
-
-    def may_be_best(each: Candidate) -> bool:
-        worse, error = each.against(best)
-        return worse <= WORSE * error
-
-    left = filter(may_be_best, candidates)
+    left = _may_be_best(candidates)
     return min(left, key=lambda each: (each.width is not None, each.variation))
 
 
@@ -345,8 +349,8 @@ def choose(
         say: called with words on the progress.
     """
     fold = deal(x, seed=seed)
-    searched = SEARCHED if len(sigmas) > 1 else sigmas[0]
-    rows = _Rows(x, fold, searched, searched, seed)
+    least = min(sigmas)
+    rows = _Rows(x, fold, least, least, seed)
     judged = _search(rows, simple_laws(x), say)
     chosen = best_of(judged)
     if len(sigmas) > 1:
@@ -363,7 +367,7 @@ def choose(
 def _of_sigmas(
     x: Tensor, fold: Tensor, sigmas: Sequence[float], chosen: Candidate, seed: int
 ) -> tuple[Candidate, list[Candidate]]:
-    """Return the candidate at the sigma of the least loss, and all that were judged.
+    """Return the candidate at the smallest sigma that may be best, and all that were judged.
 
     The points that judge have the smallest noise.
     """
@@ -377,7 +381,7 @@ def _of_sigmas(
             found += _Correction(rows, chosen.width, chosen.scale).candidates(base)
         bests.append(best_of(found))
         judged += found
-    return min(bests, key=lambda each: float(each.loss.mean())), judged
+    return min(_may_be_best(bests), key=lambda each: each.sigma), judged
 
 
 def _fitted_bumps(rows: _Rows, chosen: Candidate, law: GaussianMixture) -> Bumps | None:

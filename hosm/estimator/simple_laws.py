@@ -5,8 +5,8 @@ covariance of Ledoit and Wolf ("A Well-Conditioned Estimator for Large-Dimension
 Matrices", 2004), and also that of the data where there are points enough. Mixtures are fitted by
 scikit-learn, with full, shared or diagonal covariances, and for each kind of covariance Schwarz's
 criterion (BIC, 1978) says of how many. Full ones are also shrunk, as by an inverse Wishart prior:
-with few rows in a cluster they are too thin in some direction. Which of these laws is taken, held-out points decide:
-Schwarz's criterion judges densities, and not their second derivatives.
+with few rows in a cluster they are too thin in some direction. Which of these laws is taken,
+held-out points decide: Schwarz's criterion judges densities, and not their derivatives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COVARIANCES = {"full": "full", "tied": "shared", "diag": "diagonal"}  # scikit-l
 NUMBERS_PER_POINT = 4  # that a law may have, at most
 POINTS = 10_000  # that the number of terms is chosen by, at most
 ITERATIONS = 200
-PRIORS = (1.0, 3.0)  # of mixtures with full covariances
+PRIORS = (1.0, 3.0, 10.0)  # of mixtures with full covariances
 
 
 def shrunk_covariance(x: Tensor) -> Tensor:
