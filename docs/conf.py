@@ -23,8 +23,8 @@ MARKUP = re.compile(
 )  # means something to Sphinx, but not in a docstring
 SECTIONS = (  # in the order in which they are read
     *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
-    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator", "io", "cli"),
-    "checks",
+    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator", "causal"),
+    *("io", "cli", "checks"),
 )
 sys.path.insert(0, str(ROOT))
 

@@ -1,11 +1,11 @@
 r"""The causal order of variables, from the second derivatives of their log-density.
 
 In an additive-noise model, x_j = f_j(parents of j) + Gaussian noise of variance v_j, let s_j and
-h_j = d s_j / dx_j be the score and the Hessian's diagonal of the variables' law. If j is a leaf, no
-parent of any other, h_j = -1 / v_j everywhere, and otherwise it varies as a rule: the variable
-whose h_j varies least is the last one; it is removed, and so on with the others (Rolland, Cevher,
-Kleindessner, Russell, Janzing, Scholkopf and Locatello, "Score Matching Enables Causal Discovery
-of Nonlinear Additive Noise Models", ICML 2022).
+h_j = d s_j / dx_j be the score and the Hessian's diagonal of the variables' law. If j is a leaf,
+that is, no parent of any other, h_j = -1 / v_j everywhere, and otherwise it varies as a rule. So
+the variable whose h_j varies least is the last one; it is removed, and so on with the others
+(Rolland, Cevher, Kleindessner, Russell, Janzing, Scholkopf and Locatello, "Score Matching Enables
+Causal Discovery of Nonlinear Additive Noise Models", ICML 2022).
 
 The variance of an estimated h_j is mostly error where there are few points. Its mean is known
 better, and says the same with the variance of x_j given all others: by the inequality of Cauchy

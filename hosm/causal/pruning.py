@@ -7,9 +7,9 @@ Order Search and Penalized Regression", Annals of Statistics 2014, section 4.3).
 
 - `gaussian_process` (`hosm.causal.regression`): a parent is a variable without which the
   log-evidence of a Gaussian process falls by 3 or more. It sees interactions.
-- `additive`, theirs: y = sum_i g_i(x_i) + noise, with cubic splines g_i, fitted by least squares; a
-  parent is a variable whose spline is significant by the F-test of leaving it out, p < 0.001. It is
-  fast, but sees nothing of a parent that acts only together with others.
+- `additive`, theirs: y = sum_i g_i(x_i) + noise, with cubic splines g_i, fitted by least squares.
+  A parent is a variable whose spline is significant by the F-test of leaving it out, p < 0.001.
+  It is fast, but sees nothing of a parent that acts only together with others.
 """
 
 from __future__ import annotations

@@ -21,10 +21,11 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "training": "checks io noise autodiff objectives",
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
+    "causal": "checks io estimator",
     "cli": "checks io estimator",
     "moved": "",
 }
-LIBRARY["estimator"] = " ".join(set(LIBRARY) - {"cli", "moved", "distributions", "metrics"})
+LIBRARY["estimator"] = " ".join(set(LIBRARY) - {"causal", "cli", "moved", "distributions", "metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
