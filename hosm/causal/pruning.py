@@ -5,8 +5,8 @@ causal order. So the graph of the order is pruned variable by variable, by a reg
 that come before, as Buhlmann, Peters and Ernest do ("CAM: Causal Additive Models, High-Dimensional
 Order Search and Penalized Regression", Annals of Statistics 2014, section 4.3). Two regressions:
 
-- `gaussian_process` (`hosm.causal.regression`): a parent is a variable without which the
-  log-evidence of a Gaussian process falls by 3 or more. It sees interactions.
+- `gaussian_process` (`hosm.causal.regression`): the parents are the variables whose
+  log-evidence in a Gaussian process, less 4 for each of them, is largest. It sees interactions.
 - `additive`, theirs: y = sum_i g_i(x_i) + noise, with cubic splines g_i, fitted by least squares.
   A parent is a variable whose spline is significant by the F-test of leaving it out, p < 0.001.
   It is fast, but sees nothing of a parent that acts only together with others.
@@ -32,7 +32,7 @@ from hosm.io import Array
 __all__ = ["additive_parents", "graph"]
 
 PRUNINGS = ("gaussian_process", "additive")
-GAIN = 3.0  # of log-evidence that a parent must bring
+PRICE = 4.0  # log-evidence that a parent must bring
 SIGNIFICANCE = 0.001  # of Buhlmann, Peters and Ernest
 KNOTS = 5  # of a spline, at quantiles
 ROWS_PER_FUNCTION = 3  # rows for each function of the splines, at least, as they have it
@@ -119,6 +119,6 @@ def graph(
     for place, j in enumerate(columns[1:], 1):
         before = columns[:place]
         given, y = x[:, before], x[:, j]
-        found = additive_parents(given, y) if pruning == "additive" else relevant(given, y, GAIN)
+        found = additive_parents(given, y) if pruning == "additive" else relevant(given, y, PRICE)
         edges[[before[i] for i in found], j] = True
     return edges

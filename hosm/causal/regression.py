@@ -83,33 +83,33 @@ class _Evidence:
         return float(found.fun), found.x
 
 
-def relevant(x: Tensor, y: Tensor, gain: float) -> list[int]:
-    """Return the columns of x without each of which the log-evidence is lower by the gain or more.
+def relevant(x: Tensor, y: Tensor, price: float) -> list[int]:
+    """Return the columns of x that matter to y: least in L + price times their number.
 
-    All theta are fitted from equal ones. Then the column that is missed least is left out and the
-    others are fitted again, as long as that costs less than the gain.
+    All theta are fitted from equal ones. Then, again and again, the column that is missed least is
+    left out and the others are fitted again, down to none; the best of these sets is returned. A
+    price is needed because L is the best over theta, not a mean over a law of theta.
 
     Args:
         x: standardised points, shape (n, d), float64.
         y: what is regressed on them, shape (n,), float64.
-        gain: least difference of natural log-evidence, above 0; 5 is odds of 150 to 1.
+        price: natural log-evidence that each column must bring.
     """
     d = x.shape[1]
     start = np.append(np.full(d, START / math.sqrt(max(1, d))), math.log(START))
     loss, parameters = _Evidence(x, y).least(start, STEPS)
     left = [i for i in range(d) if parameters[i] > IRRELEVANT]
     parameters = parameters[[*left, d]]
+    sets = [(loss + price * len(left), left)]
     while left:
         evidence = _Evidence(x[:, left], y)
         i = int(np.argmin([evidence.without(parameters, i) for i in range(len(left))]))
-        fewer, rest = np.delete(parameters, i), [*left[:i], *left[i + 1 :]]
-        if not rest:
-            fewer[-1] = LOG_RHO[1]  # noise alone
-        again, fewer = _Evidence(x[:, rest], y).least(fewer, FEWER_STEPS)
-        if again - loss >= gain:
-            break
-        left, loss, parameters = rest, again, fewer
-    return left
+        left, parameters = [*left[:i], *left[i + 1 :]], np.delete(parameters, i)
+        if not left:
+            parameters[-1] = LOG_RHO[1]  # noise alone
+        loss, parameters = _Evidence(x[:, left], y).least(parameters, FEWER_STEPS)
+        sets.append((loss + price * len(left), left))
+    return min(sets)[1]
 
 
 def left_out_variances(x: Tensor) -> Tensor:

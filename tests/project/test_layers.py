@@ -25,7 +25,8 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "cli": "checks io estimator",
     "moved": "",
 }
-LIBRARY["estimator"] = " ".join(set(LIBRARY) - {"causal", "cli", "moved", "distributions", "metrics"})
+ABOVE = {"causal", "cli", "moved"}
+LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"distributions", "metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
