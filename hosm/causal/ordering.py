@@ -15,9 +15,9 @@ and Schwarz and E[s_j (x_j - E[x_j | others])] = -1,
 
 with equality if and only if s_j is linear in the residual, which means that x_j given the others
 is Gaussian of constant variance, as a leaf is. So the variable of the least product (1) comes last
-here. On graphs of 10 variables and 1,000 points, with a true leaf removed at each step, (1) found
-a leaf in 88 % of the steps (sparse graphs) and 91 % (dense ones), and the variance of h_j over
-its mean, from the same kernel estimate, in 72 % and 84 %: `examples/causal_ordering.py`.
+here. On graphs of 10 variables and 1,000 points, a true leaf removed at each step, (1) found a
+leaf in 94 % of 133 steps on graphs of 10 edges and 89 % of 149 on graphs of 40. The variance of
+h_j over its mean, from the same kernel estimate, found one in 84 % and 90 %.
 
 Columns are standardised first: how much they vary tells the order of simulated data (Reisach,
 Seiler and Weichwald, "Beware of the Simulated DAG!", NeurIPS 2021), and of no others.
