@@ -7,17 +7,25 @@ the variable whose h_j varies least is the last one; it is removed, and so on wi
 (Rolland, Cevher, Kleindessner, Russell, Janzing, Scholkopf and Locatello, "Score Matching Enables
 Causal Discovery of Nonlinear Additive Noise Models", ICML 2022).
 
-The variance of an estimated h_j is mostly error where there are few points. Its mean is known
-better, and says the same with the variance of x_j given all others: by the inequality of Cauchy
-and Schwarz and E[s_j (x_j - E[x_j | others])] = -1,
+With r_j = x_j - E[x_j | all others], E[s_j r_j] = -1, so that by Cauchy and Schwarz
 
-    -E[h_j] E[Var(x_j | others)] = E[s_j^2] E[(x_j - E[x_j | others])^2] >= 1,               (1)
+    -E[h_j] E[r_j^2] = E[s_j^2] E[r_j^2] >= 1,                                              (1)
 
-with equality if and only if s_j is linear in the residual, which means that x_j given the others
-is Gaussian of constant variance, as a leaf is. So the variable of the least product (1) comes last
-here. On graphs of 10 variables and 1,000 points, a true leaf removed at each step, (1) found a
-leaf in 94 % of 133 steps on graphs of 10 edges and 89 % of 149 on graphs of 40. The variance of
-h_j over its mean, from the same kernel estimate, found one in 84 % and 90 %.
+with equality if and only if s_j is linear in r_j, which means that x_j given the others is
+Gaussian of constant variance, as a leaf is. The mean of an estimated h_j is known better than its
+variance, but (1) has also the error of the regression. Here the variable comes last for which
+
+    (1) times Var(h_j) E[r_j^2]                                                             (2)
+
+is least: the second factor is 0 for a leaf. That (2) is a product, and with which power of
+E[r_j^2],
+was found by trial. Contradicted edges, of graphs of 10 variables and 1,000 points, seeds 0 to 9:
+
+    criterion              10 edges     40 edges
+    Var(h_j), SCORE      1.6 +- .4     .9 +- .4
+    (1)                   .6 +- .3    3.6 +- .9
+    Var(h_j) E[r_j^2]     .8 +- .3    1.0 +- .3
+    (2)                   .6 +- .3    1.0 +- .5
 
 Columns are standardised first: how much they vary tells the order of simulated data (Reisach,
 Seiler and Weichwald, "Beware of the Simulated DAG!", NeurIPS 2021), and of no others.
@@ -51,14 +59,14 @@ class Order:
     Attributes:
         columns: indices of the variables, causes first, length D.
         names: their names in this order, where the table has names; else none.
-        products: product (1) of each variable when it was chosen as a leaf; NaN for the first.
-        rivals: the least product of the others at that step; where it is hardly larger, the two
+        criteria: value (2) of each variable when it was chosen as a leaf; NaN for the first.
+        rivals: the least value of the others at that step; where it is hardly larger, the two
             might as well change places. NaN for the first.
     """
 
     columns: list[int]
     names: list[str]
-    products: list[float]
+    criteria: list[float]
     rivals: list[float]
 
 
@@ -129,13 +137,18 @@ def order(
     """
     table = as_table("X", X, least=LEAST_ROWS)
     x = subset(standardised(table), KERNEL_ROWS, seed_of(random_state))
-    left, last, products, rivals = [*range(x.shape[1])], [], [math.nan], [math.nan]
+    left, last, criteria, rivals = [*range(x.shape[1])], [], [math.nan], [math.nan]
     while len(left) > 1:
-        information = -hessian_diagonal(x[:, left]).mean(0)
-        product = information * left_out_variances(x[:REGRESSION_ROWS, left])
-        values, places = product.sort()
+        values, places = _criterion(x[:, left], hessian_diagonal).sort()
         last.append(left.pop(int(places[0])))
-        products.insert(1, float(values[0]))
+        criteria.insert(1, float(values[0]))
         rivals.insert(1, float(values[1]))
     columns = left + last[::-1]
-    return Order(columns, [table.names[j] for j in columns if table.names], products, rivals)
+    return Order(columns, [table.names[j] for j in columns if table.names], criteria, rivals)
+
+
+def _criterion(x: Tensor, hessian_diagonal: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return value (2) of each of the columns of x that are left, shape (d,)."""
+    h = hessian_diagonal(x)
+    residual = left_out_variances(x[:REGRESSION_ROWS])
+    return -h.mean(0) * h.var(0) * residual.square()

@@ -8,7 +8,7 @@ from hosm.causal import graph, order
 from hosm.causal.ordering import stein_hessian_diagonal, subset
 from hosm.causal.pruning import additive_parents
 from hosm.causal.regression import _Evidence, left_out_variances, relevant
-from tests.tolerances import ILL_CONDITIONED
+from tests.tolerances import FLOAT64, ILL_CONDITIONED
 
 
 def chain(points=250, seed=0):
@@ -38,8 +38,8 @@ class Frame:
 def test_the_order_of_a_chain_is_found():
     found = order(chain())
     assert found.columns == [0, 1, 2] and found.names == []
-    assert all(a <= b for a, b in zip(found.products[1:], found.rivals[1:], strict=True))
-    assert np.isnan(found.products[0]) and len(found.products) == len(found.rivals) == 3
+    assert all(a <= b for a, b in zip(found.criteria[1:], found.rivals[1:], strict=True))
+    assert np.isnan(found.criteria[0]) and len(found.criteria) == len(found.rivals) == 3
 
 
 @pytest.mark.parametrize("pruning", ["gaussian_process", "additive"])
@@ -47,17 +47,18 @@ def test_the_graph_of_a_chain_is_found(pruning):
     np.testing.assert_array_equal(graph(chain(), pruning=pruning), chain_graph())
 
 
-def test_products_with_exact_derivatives_are_least_and_one_for_a_leaf():
+def test_the_criterion_with_exact_derivatives_is_zero_for_a_leaf():
     """x0 -> x1 = x0^2 / 2 + noise: h_1 = -1 everywhere, h_0 = -1 - x0^2 + (x1 - x0^2 / 2)."""
     rng = np.random.default_rng(1)
     x0 = rng.normal(size=600)
     x = np.stack([x0, x0**2 / 2 + rng.normal(size=600)], 1)
-    scale = torch.from_numpy(x.std(0))
     exact = np.stack([-1 - x0**2 + (x[:, 1] - x0**2 / 2), -np.ones(600)], 1)
-    found = order(x, hessian_diagonal=lambda y: torch.from_numpy(exact) * scale.square())
-    assert found.columns == [0, 1]
-    assert found.products[1] == pytest.approx(1, abs=0.15)  # 600 points: 3 standard errors
-    assert found.rivals[1] > 1.4  # E[s_0^2] = 2, and little of x0 is known from its square
+    exact *= x.var(0)
+    found = order(x, hessian_diagonal=lambda y: torch.from_numpy(exact))
+    assert found.columns == [0, 1] and found.criteria[1] == pytest.approx(0, abs=FLOAT64["atol"])
+    y = torch.from_numpy((x - x.mean(0)) / x.std(0))
+    rival = -exact[:, 0].mean() * exact[:, 0].var(ddof=1) * float(left_out_variances(y)[0]) ** 2
+    assert found.rivals[1] == pytest.approx(rival)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -69,13 +70,13 @@ def test_permuted_and_scaled_columns_give_the_same_graph(seed):
     np.testing.assert_array_equal(graph(moved), chain_graph()[np.ix_(places, places)])
 
 
-def test_the_same_seed_gives_the_same_rows_and_products():
+def test_the_same_seed_gives_the_same_rows_and_criteria():
     x = chain(1200)
 
-    def products(seed):
-        return order(x, lambda y: -torch.ones_like(y), random_state=seed).products[1:]
+    def criteria(seed):
+        return order(x, lambda y: -y.square(), random_state=seed).criteria[1:]
 
-    assert products(3) == products(3) != products(4)
+    assert criteria(3) == criteria(3) != criteria(4)
     rows = subset(torch.arange(10.0).unsqueeze(1), 4, 0).flatten().tolist()
     assert len(set(rows)) == 4
 
