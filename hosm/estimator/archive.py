@@ -189,8 +189,12 @@ def load_model(
         )
     scaling = Scaling(tensors.pop("mean"), tensors.pop("scale"))
     starts = tensors.pop("starts").to(device)
-    read = _closed_form if "closed_form" in card["model"] else _networks
-    model, *folds = read(path, tensors, card["model"], len(scaling.mean), device, modules)
+    model: ClosedFormModel | ScoreModel
+    folds: list[ClosedFormModel] = []
+    if "closed_form" in card["model"]:
+        model, *folds = _closed_form(tensors, card["model"], device)
+    else:
+        model = _networks(path, tensors, card["model"], len(scaling.mean), device, modules)
     fitted = FittedModel(
         model=model,
         scaling=scaling,
@@ -206,14 +210,9 @@ def load_model(
 
 
 def _closed_form(
-    path: str | os.PathLike[str],
-    tensors: dict[str, Tensor],
-    facts: dict[str, Any],
-    dimension: int,
-    device: str,
-    modules: dict[str, Any],
+    tensors: dict[str, Tensor], facts: dict[str, Any], device: str
 ) -> list[ClosedFormModel]:
-    """Return a law in closed form and those of the folds; arguments as in `load_model`."""
+    """Return a law in closed form, and those of the folds."""
     models = []
     for k, each in enumerate(facts["closed_form"]):
         start = f"law.{k}."
@@ -231,8 +230,8 @@ def _networks(
     dimension: int,
     device: str,
     modules: dict[str, Any],
-) -> list[ScoreModel]:
-    """Return the networks of both scores as the only model; arguments as in `load_model`."""
+) -> ScoreModel:
+    """Return the networks of both scores; arguments as in `load_model`."""
     if modules.get("denoiser") is None:
         first = first_model(dimension, facts["sigma"], modules.get("backbone"), 0)
     else:
@@ -243,4 +242,4 @@ def _networks(
         model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items()})
     except RuntimeError as error:
         raise ValueError(f"{path} does not fit the modules: {error}") from error
-    return [model.eval().requires_grad_(False).to(device)]
+    return model.eval().requires_grad_(False).to(device)

@@ -10,10 +10,10 @@ which is half of the squared error of the score up to a constant of the data (Hy
 little noise. Scores that follow their own sample too closely look better by this loss somewhat
 longer than their derivatives do. So of the candidates whose loss is within one standard error of
 the least (of the difference, over rows), a simple law is taken if there is one, and of several the
-one whose second derivatives vary least between points: the rule of one standard error of Breiman, Friedman, Olshen and Stone
-("Classification and Regression Trees", 1984, section 3.4.3). Where nothing is certainly better
-than the Gaussian, the Gaussian stays. What was tried to judge second derivatives themselves is in
-reports/negative-results.md.
+one whose second derivatives vary least between points: the rule of one standard error of Breiman,
+Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section 3.4.3). Where
+nothing is certainly better than the Gaussian, the Gaussian stays. What was tried to judge second
+derivatives themselves is in reports/negative-results.md.
 
 All points are standardised, of shape (n, D), float64.
 """
