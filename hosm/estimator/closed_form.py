@@ -1,4 +1,9 @@
-"""Scores of a simple law that kernels correct: exact derivatives of one function, log q."""
+"""Scores of a simple law that kernels correct: exact derivatives of one function, log q.
+
+It is a kernel exponential family (Sriperumbudur et al., JMLR 2017; see
+`hosm.estimator.kernel_correction`), fitted to noisy points, so that its derivatives are the scores
+of q_sigma of Meng, Song, Li and Ermon (NeurIPS 2021). It answers as `hosm.scores.ScoreModel` does.
+"""
 
 from __future__ import annotations
 

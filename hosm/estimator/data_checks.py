@@ -23,7 +23,7 @@ MOST_NAMED = 6
 
 
 def robust_scale(x: Tensor) -> Tensor:
-    """Return standard deviations by the middle half of the rows, (n, D) -> (D,)."""
+    """Return standard deviations by the middle half of the rows x, shape (n, D): shape (D,)."""
     low, high = torch.quantile(x[:: max(1, len(x) // 100_000)], x.new_tensor([0.25, 0.75]), dim=0)
     return (high - low) / QUARTILES
 

@@ -19,7 +19,7 @@ MODULES = sorted(
 PLUMBING = (  # no mathematics, hence no source
     *("hosm.checks", "hosm.moved", "hosm.io", "hosm.cli"),
     *("hosm.training.checkpoints", "hosm.training.keyed_batches", "hosm.training.settings"),
-    *("hosm.estimator.archive", "hosm.estimator.arrays"),
+    *("hosm.estimator.archive", "hosm.estimator.arrays", "hosm.estimator.data_checks"),
 )
 REFERS = re.compile(r"as (in|for) `|Arguments (and errors )?as|see `")
 

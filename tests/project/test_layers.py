@@ -26,9 +26,9 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "moved": "",
 }
 ABOVE = {"causal", "cli", "moved"}
-LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"distributions", "metrics"})
+LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
-DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses"
+DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses tabular"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
     "run": "settings",

@@ -19,6 +19,7 @@ def test_derivatives_are_those_of_the_log_density(name, dimension):
         # central differences err by h^2 times third derivatives, and by rounding over h
         torch.testing.assert_close((up - down) / (2 * h), score[:, j], rtol=1e-4, atol=1e-5)
         change = (law.score(x + step) - law.score(x - step)) / (2 * h)
+        # likewise, of one derivative more
         torch.testing.assert_close(change, hessian[:, j], rtol=1e-4, atol=1e-4)
 
 
