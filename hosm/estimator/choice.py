@@ -179,7 +179,7 @@ class _Rows:
     """The rows by folds, with noise to learn from, and with noise to be judged on."""
 
     def __init__(self, x: Tensor, fold: Tensor, sigma: float, tau: float, seed: int) -> None:
-        self.x, self.fold, self.sigma = x, fold, sigma
+        self.x, self.sigma = x, sigma
         self.draws = max(1, min(MOST_DRAWS, round(NOISY_ROWS / len(x))))
         learned, judged = (Generator().manual_seed(seed + k) for k in (0, 1))
         parts = [x[fold == k] for k in range(FOLDS)]
@@ -190,10 +190,6 @@ class _Rows:
         """Return noisy points of rows x, (m, D), one draw after another, (draws m, D)."""
         y = x.repeat(self.draws, 1)
         return y + sigma * torch.randn(y.shape, generator=generator, dtype=x.dtype).to(x.device)
-
-    def without(self, k: int) -> Tensor:
-        """Return the clean rows outside a fold."""
-        return self.x[self.fold != k]
 
     def loss(self, s: Tensor, h: Tensor) -> Tensor:
         """Return the mean loss of each held-out row of a fold, (m, L).
@@ -206,13 +202,28 @@ class _Rows:
         return loss.view(self.draws, -1, loss.shape[1]).mean(0)
 
 
+class _Fits:
+    """Simple laws fitted to all rows, and without each fold; each mixture is fitted once."""
+
+    def __init__(self, x: Tensor, fold: Tensor) -> None:
+        self.parts = [*(x[fold != k] for k in range(FOLDS)), x]
+        self._known: dict[tuple[SimpleLaw, int], GaussianMixture] = {}
+
+    def without(self, law: SimpleLaw, k: int = FOLDS) -> GaussianMixture:
+        """Return a law that is fitted to the rows outside fold k, or to all of them."""
+        key, points = (law.plain, k), self.parts[k]
+        if key not in self._known:
+            self._known[key] = law.plain.fit(points)
+        return law.shrunk(self._known[key], len(points))
+
+
 class _Base:
     """A simple law fitted without each fold, and its values where they are needed."""
 
-    def __init__(self, law: SimpleLaw, rows: _Rows) -> None:
+    def __init__(self, law: SimpleLaw, rows: _Rows, fits: _Fits) -> None:
         self.law = law
         self.models = [
-            ClosedFormModel(law.fit(rows.without(k)).smoothed(rows.sigma), None, rows.sigma)
+            ClosedFormModel(fits.without(law, k).smoothed(rows.sigma), None, rows.sigma)
             for k in range(FOLDS)
         ]
         self.scores = [[model.score(y) for model in self.models] for y in rows.noisy]
@@ -311,9 +322,11 @@ class _Correction:
         return s.unsqueeze(2) + first, h.unsqueeze(2) + second
 
 
-def _search(rows: _Rows, laws: Sequence[SimpleLaw], say: Callable[[str], None]) -> list[Candidate]:
+def _search(
+    rows: _Rows, laws: Sequence[SimpleLaw], fits: _Fits, say: Callable[[str], None]
+) -> list[Candidate]:
     """Return the candidates at one sigma, the Gaussian first."""
-    bases = [_Base(law, rows) for law in laws]
+    bases = [_Base(law, rows, fits) for law in laws]
     promising = []
     for width in WIDTHS:
         correction = _Correction(rows, width, 0.0)
@@ -351,12 +364,13 @@ def choose(
     fold = deal(x, seed=seed)
     least = min(sigmas)
     rows = _Rows(x, fold, least, least, seed)
-    judged = _search(rows, simple_laws(x), say)
+    fits = _Fits(x, fold)
+    judged = _search(rows, simple_laws(x), fits, say)
     chosen = best_of(judged)
     if len(sigmas) > 1:
-        chosen, others = _of_sigmas(x, fold, sigmas, chosen, seed)
+        chosen, others = _of_sigmas(x, fold, sigmas, chosen, fits, seed)
         judged += others
-    law = chosen.law.fit(x)
+    law = fits.without(chosen.law)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
     return Choice(
@@ -365,7 +379,12 @@ def choose(
 
 
 def _of_sigmas(
-    x: Tensor, fold: Tensor, sigmas: Sequence[float], chosen: Candidate, seed: int
+    x: Tensor,
+    fold: Tensor,
+    sigmas: Sequence[float],
+    chosen: Candidate,
+    fits: _Fits,
+    seed: int,
 ) -> tuple[Candidate, list[Candidate]]:
     """Return the candidate at the smallest sigma that may be best, and all that were judged.
 
@@ -375,7 +394,7 @@ def _of_sigmas(
     judged: list[Candidate] = []
     for sigma in sigmas:
         rows = _Rows(x, fold, sigma, min(sigmas), seed)
-        base = _Base(chosen.law, rows)
+        base = _Base(chosen.law, rows, fits)
         found = [base.alone(rows)]
         if chosen.width is not None:
             found += _Correction(rows, chosen.width, chosen.scale).candidates(base)

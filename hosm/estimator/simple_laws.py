@@ -78,8 +78,16 @@ class SimpleLaw:
         if self.covariance == "shrunk":
             one = x.new_ones(1)
             return GaussianMixture(one, x.mean(0, keepdim=True), shrunk_covariance(x)[None])
-        law = _law(_fitted(x, self.terms, self.covariance, starts=2))
-        return _shrunk(law, len(x), self.prior * x.shape[1]) if self.prior else law
+        return self.shrunk(_law(_fitted(x, self.terms, self.covariance, starts=2)), len(x))
+
+    @property
+    def plain(self) -> SimpleLaw:
+        """The same law without a prior."""
+        return replace(self, prior=0.0)
+
+    def shrunk(self, law: GaussianMixture, size: int) -> GaussianMixture:
+        """Return what `fit` gives, from what it gives without the prior, to n points."""
+        return _shrunk(law, size, self.prior * law.dimension) if self.prior else law
 
 
 def _fitted(x: Tensor, terms: int, covariance: str, starts: int) -> Any:  # noqa: ANN401
