@@ -37,7 +37,7 @@ from hosm.estimator.kernel_correction import (
     linear_terms,
     quadratic,
 )
-from hosm.estimator.simple_laws import SimpleLaw, simple_laws
+from hosm.estimator.simple_laws import SimpleLaw, shrunk_covariance, simple_laws
 
 __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 
@@ -50,6 +50,8 @@ SMALLER, LARGER = 1, 5  # penalties below and above the best whose rows are look
 NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there are more rows
 MOST_DRAWS = 20  # noisy points of a row
 JUDGED = 4000  # rows of a fold that judge, at most
+AWAY, AWAY_POINTS = 0.003, 2000  # weight of points far from the rows, and how many there are
+AWAY_SCALE = 2.0  # standard deviations of these points, over those of the rows
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
 
 
@@ -184,6 +186,7 @@ class _Rows:
         learned, judged = (Generator().manual_seed(seed + k) for k in (0, 1))
         parts = [x[fold == k] for k in range(FOLDS)]
         self.noisy = [self._noisy(part, sigma, learned) for part in parts]
+        self.away = _away(x, Generator().manual_seed(seed + 2))
         self.held = [self._noisy(part[:JUDGED], tau, judged) for part in parts]
 
     def _noisy(self, x: Tensor, sigma: float, generator: Generator) -> Tensor:
@@ -200,6 +203,16 @@ class _Rows:
         """
         loss = s.square().sum(1) / 2 + h.sum(1)
         return loss.view(self.draws, -1, loss.shape[1]).mean(0)
+
+
+def _away(x: Tensor, generator: Generator) -> Tensor:
+    """Return points about and beyond rows x, (n, D): of a Gaussian as wide as `AWAY_SCALE` says.
+
+    Their number is `AWAY_POINTS`. Kernels that nothing holds there would bend the score at will.
+    """
+    factor = torch.linalg.cholesky(shrunk_covariance(x)).cpu()
+    z = torch.randn(AWAY_POINTS, x.shape[1], generator=generator, dtype=x.dtype)
+    return x.mean(0) + AWAY_SCALE * (z @ factor.mT).to(x.device)
 
 
 class _Fits:
@@ -264,7 +277,8 @@ class _Correction:
         self.products = [gradient_products(self.bumps, y) for y in rows.noisy]
         total = torch.stack(self.products).sum(0)
         self.unit = float(total.diagonal().mean()) / FOLDS
-        self.spectra = [torch.linalg.eigh((total - A) / (FOLDS - 1)) for A in self.products]
+        away = AWAY * gradient_products(self.bumps, rows.away)
+        self.spectra = [torch.linalg.eigh((total - A) / (FOLDS - 1) + away) for A in self.products]
 
     def linear(self, base: _Base) -> list[tuple[Tensor, Tensor]]:
         """Return b of the rows outside and inside of each fold, for a simple law."""
@@ -411,5 +425,6 @@ def _fitted_bumps(rows: _Rows, chosen: Candidate, law: GaussianMixture) -> Bumps
     noisy, smooth = torch.cat(rows.noisy), law.smoothed(rows.sigma)
     loss = quadratic(bumps, noisy, smooth.score(noisy))
     ridge = chosen.penalty * float(loss.A.diagonal().mean())
-    eye = torch.eye(len(loss.b), dtype=loss.b.dtype, device=loss.b.device)
-    return bumps.with_weights(-torch.linalg.solve(loss.A + ridge * eye, loss.b))
+    held = AWAY * gradient_products(bumps, rows.away)
+    held.diagonal().add_(ridge)
+    return bumps.with_weights(-torch.linalg.solve(loss.A + held, loss.b))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["doubts", "robust_scale", "warn_of_doubts"]
+__all__ = ["doubts", "robust_scale", "takes_steps", "warn_of_doubts"]
 
 FEWEST_ROWS = 10  # for each column, below which little can be told from a Gaussian
 HEAVY = 3.0  # standard deviations over those by the middle half of the rows, of heavy tails
@@ -62,12 +62,14 @@ def _constant(x: Tensor, names: Sequence[str]) -> Iterator[str]:
         yield f"there is one value alone in {_named(found, names)}: leave out what does not vary"
 
 
+def takes_steps(x: Tensor) -> Tensor:
+    """Return whether each column of x (n, D) takes few values among its rows, shape (D,)."""
+    counts = torch.tensor([len(column.unique()) for column in x.unbind(1)])
+    return (counts > 1) & (counts < LEVELS * len(x))
+
+
 def _steps(x: Tensor, names: Sequence[str]) -> Iterator[str]:
-    found = []
-    for j, column in enumerate(x.unbind(1)):
-        values = len(column.unique())
-        if 1 < values < LEVELS * len(x) and values < len(x):
-            found.append(j)
+    found = torch.nonzero(takes_steps(x)).flatten().tolist()
     if found:
         yield (
             f"there are few different values in {_named(found, names)}: they have no density, "

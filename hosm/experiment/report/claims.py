@@ -14,6 +14,7 @@ from hosm.experiment.mixing.claims import sampling_claims
 from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.reduction.claims import reduction_claims
 from hosm.experiment.report.results import Results
+from hosm.experiment.tabular.claims import tabular_claims
 from hosm.experiment.uncertainty.claims import uncertainty_claims
 
 __all__ = ["claims"]
@@ -35,4 +36,5 @@ def claims(results: Results) -> list[Claim]:
         *denoising_claims(results.denoising.posteriors),
         *uncertainty_claims(results.denoisers),
         *diversity_claims(results.diversity),
+        *tabular_claims(results.tabular.longest),
     ]

@@ -10,6 +10,7 @@ from hosm.experiment.mixing.figures import mixing_drawings
 from hosm.experiment.presenting.style import Drawings, save_figure
 from hosm.experiment.reduction.figures import reduction_drawings
 from hosm.experiment.report.results import Results
+from hosm.experiment.tabular.figures import tabular_drawings
 from hosm.experiment.training_losses.figures import training_drawings
 from hosm.experiment.uncertainty.figures import uncertainty_drawings
 
@@ -24,6 +25,7 @@ def drawings(results: Results) -> Drawings:
         **cost_drawings(results.cost),
         **mixing_drawings(results.mixing),
         **denoising_drawings(results.denoising),
+        **tabular_drawings(results.tabular),
         **training_drawings(results.training),
     }
     for name, denoiser in results.denoisers.items():

@@ -10,6 +10,7 @@ from hosm.experiment.denoising.headline import denoising_lines
 from hosm.experiment.mixing.headline import mixing_lines
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.report.results import Results
+from hosm.experiment.tabular.headline import tabular_lines
 from hosm.experiment.uncertainty.headline import uncertainty_lines
 
 __all__ = ["headline_tables", "readme_block", "replace_between_markers"]
@@ -34,6 +35,7 @@ def _lines(results: Results) -> list[HeadlineLine]:
         *mixing_lines(results.mixing.longest),
         *denoising_lines(results.denoising),
         *uncertainty_lines(results.denoisers),
+        *tabular_lines(results.tabular.run),
     ]
 
 

@@ -40,6 +40,8 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
     "table3-mixing": ["Target", "Scores"],
     "table3-whole": ["Target", "Scores"],
     "table3-peers": ["Target"],
+    "tabular-diagonal": ["Columns", "Rows"],
+    "tabular-diagonal-whole": ["Columns", "Rows"],
     "figure1-errors": ["Target of s2"],
     "figure1-errors-whole": ["Target of s2"],
 }
@@ -166,6 +168,7 @@ def page_context(
         "diversity": {name: _diversity(name, found) for name, found in results.diversity.items()},
         "bias_bound": results.mixing.bias_bound,
         "whole": results.accuracy.whole.card,
+        "tabular_whole": results.tabular.whole,
         "reduction_whole": results.reduction.whole,
         "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},

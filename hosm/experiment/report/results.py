@@ -13,6 +13,7 @@ from hosm.experiment.mixing.results import Mixing, load_mixing
 from hosm.experiment.reduction.results import Reduction, load_reduction
 from hosm.experiment.settings import SweepParams, load_params
 from hosm.experiment.shared.files import read_frame
+from hosm.experiment.tabular.results import Tabular, load_tabular
 from hosm.experiment.training_losses.results import load_training_losses
 from hosm.experiment.uncertainty.results import Denoiser, load_denoisers
 
@@ -37,6 +38,7 @@ class Results:
     denoising: Denoising
     denoisers: dict[str, Denoiser]
     diversity: dict[str, Diversity]
+    tabular: Tabular
     training: dict[str, pd.DataFrame]
     opinions: pd.DataFrame | None = None
 
@@ -69,6 +71,7 @@ def load_results(root: Path) -> Results:
         denoising=load_denoising(found),
         denoisers=load_denoisers(found, kept, params.images),
         diversity=load_diversity(found, kept, params.images),
+        tabular=load_tabular(found, kept),
         training=load_training_losses(found),
         opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

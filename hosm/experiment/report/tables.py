@@ -19,6 +19,7 @@ from hosm.experiment.report.claims import claims
 from hosm.experiment.report.headline import headline_tables
 from hosm.experiment.report.replication import verdict_tables
 from hosm.experiment.report.results import Results
+from hosm.experiment.tabular.tables import tabular_tables
 from hosm.experiment.uncertainty.tables import uncertainty_tables
 from hosm.io import write_whole
 
@@ -35,6 +36,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         **cost_tables(results.cost),
         **mixing_tables(results.mixing),
         **denoising_tables(results.denoising),
+        **tabular_tables(results.tabular),
     }
     for name, denoiser in results.denoisers.items():
         tables |= uncertainty_tables(name, denoiser)

@@ -12,6 +12,7 @@ from hosm.experiment.settings.loading import Params, check_rank, load_params
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import Backbone, ModelParams, Regime, SettingsError
 from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
+from hosm.experiment.settings.tabular import TabularParams
 
 __all__ = [
     "ALONE",
@@ -33,6 +34,7 @@ __all__ = [
     "SettingsError",
     "SpeedParams",
     "SweepParams",
+    "TabularParams",
     "UncertaintyParams",
     "check_rank",
     "load_params",

@@ -24,6 +24,7 @@ from hosm.experiment.settings.layers import Layers, mapping
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import ModelParams, Section, SettingsError
 from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
+from hosm.experiment.settings.tabular import TabularParams
 
 __all__ = ["Params", "check_rank", "load_params"]
 
@@ -71,6 +72,7 @@ class Params(Section):
     uncertainty: UncertaintyParams
     classifier: ClassifierParams
     diversity: DiversityParams
+    tabular: TabularParams
 
     def trained(self, name: str) -> ModelParams:
         """Return the settings of a model of the section `train`.

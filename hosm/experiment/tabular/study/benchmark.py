@@ -10,17 +10,19 @@ can reach at best, and the Gaussian, whose Hessian is a constant too, is at 1 or
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.tabular.study.laws import TabularLaw, tabular_law
-from hosm.experiment.tabular.study.rivals import RIVALS, Answer, Fitted, Ours, ours
+from hosm.experiment.tabular.study.rivals import RIVALS, Answer, Fitted, ours
 
 __all__ = ["OURS", "Cell", "calibration", "cell_rows", "timed"]
 
 OURS = "ours"
+Found = TypeVar("Found", bound=Fitted)
 CONSTANT = 1e-9  # variance of the Hessian over its square, below which it counts as constant
 
 
@@ -73,7 +75,7 @@ def _split(law: TabularLaw, cell: Cell, test_points: int) -> tuple[Tensor, _Trut
     return (rows - mean) / std, _Truth((points - mean) / std, Answer(s, h))
 
 
-def timed(fit: Callable[[Tensor, int], Fitted], x: Tensor, seed: int) -> tuple[Fitted, float]:
+def timed(fit: Callable[[Tensor, int], Found], x: Tensor, seed: int) -> tuple[Found, float]:
     """Fit, and return the seconds that it took, too."""
     start = time.perf_counter()
     fitted = fit(x, seed)
@@ -132,7 +134,6 @@ def cell_rows(cell: Cell, test_points: int, rivals: tuple[str, ...] = tuple(RIVA
     law = tabular_law(cell.law, cell.dimension)
     x, truth = _split(law, cell, test_points)
     own, seconds = timed(ours, x, cell.seed)
-    assert isinstance(own, Ours)
     rows = [_row(OURS, own, seconds, truth, own.noise)]
     rows[0] |= {"sigma": own.estimator.sigma_, "chosen": own.estimator.report_}
     for name in rivals:

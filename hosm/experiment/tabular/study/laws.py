@@ -298,8 +298,7 @@ def copula(dimension: int, generator: Generator) -> tuple[LogDensity, Draw]:
 
 def _normal_quantile(logit: Tensor) -> Tensor:
     """Return z with P(N(0, 1) < z) = 1 / (1 + e^-logit), symmetric in its tails."""
-    upper = math.sqrt(2) * torch.erfinv(1 - 2 * torch.sigmoid(-logit.abs()))
-    return upper * logit.sign()
+    return -torch.special.ndtri(torch.sigmoid(-logit.abs())) * logit.sign()
 
 
 def steps(dimension: int, generator: Generator) -> tuple[LogDensity, Draw]:

@@ -22,7 +22,7 @@ from hosm.autodiff import autodiff_hessian
 from hosm.distributions import GaussianMixture
 from hosm.estimator.recipe import Recipe, learn_first
 
-__all__ = ["RIVALS", "Answer", "Fitted", "Ours", "fit_network", "ours"]
+__all__ = ["RIVALS", "Answer", "Fitted", "Ours", "implicit_loss", "ours"]
 
 DOUBLE = torch.float64
 MOST_TERMS = 10  # of the mixture
@@ -46,7 +46,9 @@ class Answer(NamedTuple):
 class Fitted(Protocol):
     """A law that was fitted."""
 
-    smooths: bool  # whether it has a law of noisy points
+    @property
+    def smooths(self) -> bool:
+        """Whether it has a law of noisy points."""
 
     def __call__(self, x: Tensor, noise: Tensor) -> Answer:
         """Answer at points x, shape (n, D), for noise of these variances, shape (D,)."""
@@ -155,12 +157,10 @@ def _stein(x: Tensor, width: float, penalties: Sequence[float]) -> list[Stein]:
     k = (-square / (2 * width**2)).exp()
     pull = (k.sum(1, keepdim=True) * x - k @ x) / width**2
     eye = torch.eye(len(x), dtype=x.dtype)
-    return [
-        Stein(x, width, p, -torch.linalg.solve(k + len(x) * p * eye, pull)) for p in penalties
-    ]
+    return [Stein(x, width, p, -torch.linalg.solve(k + len(x) * p * eye, pull)) for p in penalties]
 
 
-def _implicit_loss(fitted: Fitted, x: Tensor) -> float:
+def implicit_loss(fitted: Fitted, x: Tensor) -> float:
     """Return the loss of implicit score matching (Hyvarinen, 2005) at held-out rows."""
     answer = fitted(x, torch.zeros_like(x[0]))
     trace = answer.hessian.diagonal(dim1=1, dim2=2).sum(1)
@@ -178,7 +178,7 @@ def stein(x: Tensor, seed: int) -> Fitted:
             held = x[fold == k]
             for each in _stein(x[fold != k], width * median, STEIN_PENALTIES):
                 place = (width, each.penalty)
-                losses[place] = losses.get(place, 0.0) + _implicit_loss(each, held)
+                losses[place] = losses.get(place, 0.0) + implicit_loss(each, held)
     width, penalty = min(losses, key=lambda place: losses[place])
     return _stein(x, width * median, [penalty])[0]
 

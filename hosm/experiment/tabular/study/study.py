@@ -1,0 +1,74 @@
+"""All cells of the benchmark of tables, each on one CPU of a Ray cluster."""
+
+import warnings
+from dataclasses import asdict
+from functools import partial
+from itertools import chain, product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hosm.experiment.cluster.parallel import map_on_cluster
+from hosm.experiment.settings import TabularParams
+from hosm.experiment.shared.finished_parts import FinishedParts
+from hosm.experiment.shared.rows import Row
+from hosm.experiment.tabular.study.benchmark import OURS, Cell, cell_rows
+from hosm.experiment.tabular.study.laws import LAWS
+from hosm.experiment.tabular.study.real_tables import table_rows
+
+__all__ = ["cells", "headline", "run_study"]
+
+
+def cells(params: TabularParams) -> list[Cell]:
+    """Return the cells of the grid, small ones first; laws that need more columns are left out.
+
+    Raises:
+        ValueError: a law is unknown.
+    """
+    if unknown := set(params.laws) - set(LAWS):
+        raise ValueError(f"laws must be among {', '.join(LAWS)}, got {', '.join(unknown)}")
+    grid = product(params.seeds, params.sizes, params.dimensions, params.laws)
+    return [
+        Cell(law, dimension, size, seed)
+        for seed, size, dimension, law in grid
+        if dimension >= LAWS[law][1]
+    ]
+
+
+def _finished_rows(work: Cell | tuple[str, int], test_points: int, folder: Path) -> list[Row]:
+    """Return the rows of a cell or of a split of a real table, made now or by a stopped run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the data: the rows say what was chosen
+        if isinstance(work, Cell):
+            parts = FinishedParts(folder, {"test_points": test_points})
+            rows: list[Row] = parts.part(asdict(work), partial(cell_rows, work, test_points))
+        else:
+            rows = FinishedParts(folder, {}).part([*work], partial(table_rows, *work))
+    print(f"{work}: {rows[0]['seconds']:.0f} s", flush=True)
+    return rows
+
+
+def run_study(params: TabularParams, folder: Path) -> tuple[list[Row], list[Row]]:
+    """Fit the estimator and its rivals to all cells and tables.
+
+    Args:
+        params: which.
+        folder: where finished cells are kept.
+
+    Returns:
+        Rows of laws (see `benchmark.cell_rows`) and of real tables (see
+        `real_tables.table_rows`).
+    """
+    laws, tables = cells(params), [*product(params.tables, params.splits)]
+    work = [(each, params.test_points, folder) for each in (*laws, *tables)]
+    found = map_on_cluster(_finished_rows, work)
+    return [*chain(*found[: len(laws)])], [*chain(*found[len(laws) :])]
+
+
+def headline(laws: pd.DataFrame) -> dict[str, float]:
+    """Return geometric means over cells of the Hessian diagonal's relative error, by method."""
+    names = {name: name.lower().replace(",", "").replace(" ", "-") for name in laws["method"]}
+    logs = np.log(laws["diagonal_error"]).groupby(laws["method"]).mean()
+    means = {f"diagonal_error_{names[str(name)]}": float(np.exp(v)) for name, v in logs.items()}
+    return dict(sorted(means.items(), key=lambda each: OURS not in each[0]))
