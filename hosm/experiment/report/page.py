@@ -17,7 +17,7 @@ from PIL import Image
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import VERDICTS
-from hosm.experiment.presenting.longer_runs import is_longer, short_name
+from hosm.experiment.presenting.longer_runs import LONGER, is_longer, short_name
 from hosm.experiment.report.claims import claims
 from hosm.experiment.report.replication import Replicated, replication, summary
 from hosm.experiment.report.results import Results
@@ -40,8 +40,11 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
     "table3-mixing": ["Target", "Scores"],
     "table3-whole": ["Target", "Scores"],
     "table3-peers": ["Target"],
-    "tabular-diagonal": ["Columns", "Rows"],
-    "tabular-diagonal-whole": ["Columns", "Rows"],
+    **{
+        f"tabular-{kind}{ending}": ["Columns", "Rows"]
+        for kind in ("diagonal", "hessian", "score")
+        for ending in ("", LONGER)
+    },
     "figure1-errors": ["Target of s2"],
     "figure1-errors-whole": ["Target of s2"],
 }

@@ -71,6 +71,11 @@ def _uniform(n: int, dimension: int, generator: Generator) -> Tensor:
     return u.clamp(1e-15, 1 - 1e-15)
 
 
+def _logistic(u: Tensor) -> Tensor:
+    """Return the log-density of the standard logistic law at numbers u."""
+    return -u.abs() - 2 * (-u.abs()).exp().log1p()
+
+
 def _rotation(dimension: int, generator: Generator) -> Tensor:
     """Return a random orthogonal matrix, shape (D, D)."""
     q, r = torch.linalg.qr(_normal(dimension, dimension, generator))
@@ -236,7 +241,7 @@ def logistic(dimension: int, generator: Generator) -> tuple[LogDensity, Draw]:
 
     def log_density(x: Tensor) -> Tensor:
         u = (inverse @ x - places) / scale
-        logs = torch.nn.functional.logsigmoid(u) + torch.nn.functional.logsigmoid(-u)
+        logs = _logistic(u)
         return logs.sum(1).logsumexp(0)
 
     def draw(n: int, g: Generator) -> Tensor:
@@ -285,7 +290,7 @@ def copula(dimension: int, generator: Generator) -> tuple[LogDensity, Draw]:
 
     def log_density(x: Tensor) -> Tensor:
         u = x / scale
-        logs = torch.nn.functional.logsigmoid(u) + torch.nn.functional.logsigmoid(-u)
+        logs = _logistic(u)
         z = _normal_quantile(u)
         return logs.sum() + (z.square().sum() - z @ precision @ z) / 2
 

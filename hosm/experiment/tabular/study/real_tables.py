@@ -44,7 +44,8 @@ def read_table(name: str) -> Tensor:
     if name not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {name!r}")
     if name == CARS:
-        rows, _ = importlib.import_module("mlxtend.data").autompg_data()
+        rows, fuel = importlib.import_module("mlxtend.data").autompg_data()
+        rows = np.column_stack([fuel, rows[:, :-1]])  # the last column is for names, and empty
     else:
         rows = getattr(importlib.import_module("sklearn.datasets"), SCIKIT[name])().data
     return torch.from_numpy(np.asarray(rows, dtype=np.float64))
