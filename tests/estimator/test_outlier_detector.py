@@ -17,9 +17,7 @@ from hosm.estimator import out_of_distribution_scores
 RNG = np.random.default_rng(0)
 MIXING = np.array([[1.0, 0.0], [0.8, 0.6]])
 X, NEW = (RNG.standard_t(5, size=(n, 2)) @ MIXING for n in (99, 400))
-NETWORK = hosm.ScoreEstimator(
-    0.2, method="network", max_steps=1, validation_fraction=0.5, rank=0
-)
+NETWORK = hosm.ScoreEstimator(0.2, method="network", max_steps=1, validation_fraction=0.5, rank=0)
 EXCUSED = {
     "check_array_api_input",  # runs where SCIPY_ARRAY_API is set, for array API estimators
     "check_outliers_train",  # contamination is the share of new rows, not of those of the fit,
