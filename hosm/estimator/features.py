@@ -108,7 +108,11 @@ class Usual:
         return torch.einsum("ni,ij,nj->n", centred, precision, centred).sqrt()
 
     def deviations(self, features: Tensor) -> Tensor:
-        """Return the deviations by scores of first order and of both, shape (n, 2)."""
+        """Return the deviations by scores of first order and of both, shape (n, 2).
+
+        Args:
+            features: as in `deviation`, shape (n, 3).
+        """
         return torch.stack([self.deviation(features, order) for order in ORDERS], 1)
 
 
