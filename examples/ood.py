@@ -107,6 +107,7 @@ def main() -> None:
         options.steps, sets["fit"] = 30, sets["fit"][:600]
     estimator = hosm.ScoreEstimator(
         options.sigma,
+        method="network",
         rank=options.rank,
         standardise=False,
         max_steps=options.steps,

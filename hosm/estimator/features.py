@@ -6,7 +6,10 @@ features are
 
     length     |s1(y)| / D^(1/2),
     trace      tr s2(y) / D,
-    curvature  |s2(y)|_F / D^(1/2).
+    curvature  |s2(y)|_F / D^(1/2);
+
+of laws in closed form of more than 64 coordinates the curvature is that of the diagonal of s2
+alone, so that no D x D matrix is formed for each row.
 
 What is usual depends on the model: where a column hardly varies, the trace is the inverse of a
 variance that another part of the rows gives otherwise. So a model judges points by the features
@@ -33,6 +36,7 @@ __all__ = ["FEATURES", "ORDERS", "Usual", "features_of", "unseen_deviations"]
 
 FEATURES = ("length", "trace", "curvature")
 ORDERS = {1: FEATURES[:1], 2: FEATURES}  # features of scores up to this order
+MOST_COLUMNS = 64  # of Hessians in closed form that are formed whole
 MOST_ROWS = 1000  # that tell what is usual
 NUMBERS_PER_CHUNK = 2**22  # of Hessians held at once
 
@@ -57,8 +61,9 @@ def features_of(model: ScoreModel | ClosedFormModel, y: Tensor) -> Tensor:
 def _features(model: ScoreModel | ClosedFormModel, y: Tensor) -> Tensor:
     size = y.shape[1]
     if isinstance(model, ClosedFormModel):
-        matrices = model.matrices(y)
-        trace, squares = matrices.diagonal(dim1=1, dim2=2).sum(1), matrices.square().sum((1, 2))
+        diagonal = model.diagonal(y)
+        entries = model.matrices(y).flatten(1) if size <= MOST_COLUMNS else diagonal
+        trace, squares = diagonal.sum(1), entries.square().sum(1)
     else:
         s2 = model.second_order(y)
         assert s2 is not None  # `fit` learns both orders

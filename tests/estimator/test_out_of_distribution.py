@@ -100,6 +100,13 @@ def test_features_in_closed_form_are_exact():
     )
     found = features_of(ClosedFormModel(law, None, 0.1), y)
     np.testing.assert_allclose(found.numpy(), dense(law, y), **FLOAT64)
+    y = torch.from_numpy(RNG.normal(size=(40, 65)))
+    wide = torch.eye(65).double() + 0.5
+    law = GaussianMixture(torch.ones(1).double(), y[:1].clone(), wide[None])
+    found = features_of(ClosedFormModel(law, None, 0.1), y)[0]
+    diagonal = -torch.linalg.inv(wide).diagonal()
+    assert float(found[1]) == pytest.approx(float(diagonal.mean()))
+    assert float(found[2]) == pytest.approx(float(diagonal.square().mean().sqrt()))
 
 
 def fitted(x):
