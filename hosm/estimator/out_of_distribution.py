@@ -24,7 +24,7 @@ Inference with the Jackknife+", 2021), where new points are judged by the model 
 knows a quarter more of them. No theorem bounds these tails. Measured, the share of new rows of the
 same law with tail <= .05 is .039 on wine and .042 on iris (8 splits in 70 and 30 % of the rows),
 .070 on diabetes and .049 on Boston's houses (6), .066 on digits and .033 on breast cancer (5),
-with standard errors of about .01 to .02. Where a law follows its rows much too closely the share is less.
+with standard errors of .01 to .02. Where a law follows its rows much too closely it is less.
 """
 
 from __future__ import annotations
