@@ -1,13 +1,13 @@
 """Do second-order scores tell images that are none of the training data from those that are?
 
 Learns the scores of MNIST's digits but for one class, and ranks held-out digits among images of
-other kinds by how unlike the features of their scores are to those of other held-out digits (see
-`hosm.estimator`: the length of s1 alone, or with trace and norm of s2). Printed is the area under
-the ROC curve (AUROC), the chance that an image of another kind deviates more than a digit: .5
-tells nothing. No image of another kind, and no test digit, is seen by the fit, by the reference or
-by any choice made here. Norms of first-order scores are those of Mahmood, Oliva and Styner,
-"Multiscale Score Matching for Out-of-Distribution Detection", ICLR 2021. The second order helps
-with other textures, and not with digits that lie otherwise. A minute and a half of one core:
+other kinds by how unlike the features of their scores are to those of the digits that were
+learned (see `hosm.estimator.out_of_distribution`: the length of s1 alone, or with trace and norm
+of s2). Printed is the area under the ROC curve (AUROC), the chance that an image of another kind
+deviates more than a digit: .5 tells nothing. No image of another kind, and no test digit, is seen
+by the fit or by any choice made here. Norms of first-order scores are those of Mahmood, Oliva and
+Styner, "Multiscale Score Matching for Out-of-Distribution Detection", ICLR 2021. The second order
+helps with other textures, and not with digits that lie otherwise. A minute and a half of one core:
 
     python examples/ood.py --out build/ood.png
 """
@@ -30,13 +30,11 @@ SIDE, TEST = 28, 500
 
 
 def digits(held_out: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return digits to fit, for reference and for the test, and those of the class held out."""
+    """Return digits to fit and for the test, and those of the class held out."""
     images, labels = mnist_data()
     images = images / 255
     known = rng.permutation(np.flatnonzero(labels != held_out))
-    parts = np.split(known, [-2 * TEST, -TEST])
-    names = ("fit", "reference", "test digits")
-    found = {name: images[part] for name, part in zip(names, parts, strict=True)}
+    found = {"fit": images[known[:-TEST]], "test digits": images[known[-TEST:]]}
     return found | {f"digit {held_out}": images[labels == held_out]}
 
 
@@ -109,6 +107,7 @@ def main() -> None:
         options.steps, sets["fit"] = 30, sets["fit"][:600]
     estimator = hosm.ScoreEstimator(
         options.sigma,
+        method="network",
         rank=options.rank,
         standardise=False,
         max_steps=options.steps,
@@ -118,11 +117,11 @@ def main() -> None:
     kinds = {f"digit {options.held_out}": sets[f"digit {options.held_out}"], **others(test, rng)}
     table: dict[str, dict[int, float]] = {name: {} for name in kinds}
     for order in (1, 2):
-        known = out_of_distribution_scores(estimator, test, sets["reference"], order=order)
+        known = out_of_distribution_scores(estimator, test, order=order)
         false = (known.tail <= 0.05).mean()
-        print(f"order {order}: {false:.1%} of the test digits lie beyond 95 % of the reference")
+        print(f"order {order}: {false:.1%} of the test digits lie beyond 95 % of digits held out")
         for name, images in kinds.items():
-            found = out_of_distribution_scores(estimator, images, sets["reference"], order=order)
+            found = out_of_distribution_scores(estimator, images, order=order)
             table[name][order] = auroc(known.deviation, found.deviation)
     print(f"{'AUROC against test digits':28} {'s1':>6} {'s1, s2':>8}")
     for name, values in table.items():

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 import hosm.moved  # noqa: F401  old import paths, for one release
 
 if TYPE_CHECKING:
+    from hosm.estimator.outlier_detector import OutlierDetector
     from hosm.estimator.score_estimator import ScoreEstimator
 
-__all__ = ["ScoreEstimator"]
+__all__ = ["OutlierDetector", "ScoreEstimator"]
 __version__ = "0.1.0"
+
+PLACES = {"OutlierDetector": "outlier_detector", "ScoreEstimator": "score_estimator"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Import the estimator at its first use: importing hosm alone stays fast."""
-    if name == "ScoreEstimator":
-        return importlib.import_module("hosm.estimator.score_estimator").ScoreEstimator
+    """Import an estimator at its first use: importing hosm alone stays fast."""
+    if name in PLACES:
+        return getattr(importlib.import_module(f"hosm.estimator.{PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,7 +37,8 @@ EXAMPLES = {
     "denoise": """  hosm denoise patches.hosm noisy.png -o out.npz
   hosm denoise patches.hosm stack.tif -o out.tif      # out.mean.tif, out.variance.tif""",
     "sample": "  hosm sample model.hosm -n 100 -o draws.csv --law clean",
-    "ood": """  hosm ood model.hosm new.csv -o scores.csv --reference held-out.csv""",
+    "ood": """  hosm ood model.hosm new.csv -o scores.csv
+  hosm ood model.hosm new.csv -o scores.csv --reference held-out.csv""",
     "info": "  hosm info model.hosm --json",
 }
 OUT = "file of the results: .npy, .npz, .csv, .parquet, .tif or .png"
@@ -109,7 +110,8 @@ def _add_ood(commands: Any, stride: str) -> None:  # noqa: ANN401
     made.add_argument(
         "--reference",
         metavar="DATA",
-        help="points of the law that was learned, not used in the fit",
+        help="points of the law that was learned, not used in the fit (default: training rows by "
+        "models that have not seen them)",
     )
     made.add_argument(
         "--order",

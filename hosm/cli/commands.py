@@ -310,12 +310,22 @@ def ood(options: Namespace, report: Report) -> Facts:
     columns = {"deviation": found.deviation, "tail": found.tail, **found.features}
     if where is not None:
         columns = dict(zip(("page", "row", "column"), where.T, strict=True)) | columns
-    facts: Facts = {"points": len(found.tail), "reference": options.reference or "training points"}
+    facts: Facts = {
+        "points": len(found.tail),
+        "reference": options.reference or _unseen(estimator),
+    }
     facts["share_beyond_95_percent"] = float((found.tail <= 0.05).mean())
     if options.out is None:
         return facts | {"scores": {name: values.tolist() for name, values in columns.items()}}
     table = np.stack([*columns.values()], 1)
     return facts | _written(options, {"scores": table}, [*columns])
+
+
+def _unseen(estimator: ScoreEstimator) -> str:
+    """Return what rows a model judges by where no reference is given."""
+    fitted = estimator.fitted_
+    how = "left out in turn" if fitted.folds else "held out of training"
+    return f"{len(fitted.unseen)} training rows, {how}"
 
 
 def info(options: Namespace, report: Report) -> Facts:

@@ -26,6 +26,7 @@ from torch import Generator, Tensor
 
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.features import ORDERS, Usual, features_of
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import langevin, sample_chain
@@ -58,6 +59,9 @@ class FittedModel:
         history: of each network, `s1` and `s2`, the losses at each validation.
         report: what was chosen and why, in words.
         folds: models that were fitted without a part of the rows each, for standard errors.
+        unseen: deviations of rows for models that have not seen them, by scores of first order
+            and of both, shape (m, 2): in closed form of all training rows, in their order; by
+            networks of those that were held out.
     """
 
     model: ScoreModel | ClosedFormModel
@@ -69,6 +73,7 @@ class FittedModel:
     history: dict[str, Losses] = field(default_factory=dict)
     report: str = ""
     folds: list[ClosedFormModel] = field(default_factory=list)
+    unseen: Tensor = field(default_factory=lambda: torch.empty(0, len(ORDERS)).double())
 
     @property
     def dimension(self) -> int:
@@ -208,6 +213,14 @@ class FittedModel:
         if clean:
             y = self._scaled_posterior(y).sample(1, generator)[0]
         return self.scaling.out_of(y)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the features of the scores at points x, (n, D), shape (n, 3), float64."""
+        return features_of(self.model, self.scaling.into(x).to(self.device))
+
+    def usual(self) -> Usual:
+        """Return what features the model has at the training points that it holds."""
+        return Usual.at(self.model, self.starts)
 
     def implicit_score(self, x: Tensor) -> float:
         """Return minus the mean implicit score matching loss of s1 at clean points x, (n, D)."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -21,6 +22,7 @@ from hosm.distributions import GaussianMixture
 from hosm.estimator.answers import FittedModel
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.features import ORDERS
 from hosm.estimator.frozen_denoiser import frozen_model
 from hosm.estimator.kernel_correction import Bumps
 from hosm.estimator.recipe import first_model, with_head
@@ -123,7 +125,7 @@ def save_model(
     }
     scaling = fitted.scaling
     own = {"mean": scaling.mean, "scale": scaling.scale, "starts": fitted.starts}
-    write_archive(path, {**tensors, **own}, card)
+    write_archive(path, {**tensors, **own, "unseen": fitted.unseen}, card)
 
 
 def _packed(fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -189,6 +191,7 @@ def load_model(
         )
     scaling = Scaling(tensors.pop("mean"), tensors.pop("scale"))
     starts = tensors.pop("starts").to(device)
+    unseen = tensors.pop("unseen", torch.empty(0, len(ORDERS)).double())  # of older files
     model: ClosedFormModel | ScoreModel
     folds: list[ClosedFormModel] = []
     if "closed_form" in card["model"]:
@@ -205,6 +208,7 @@ def load_model(
         history=card["history"],
         report=card["report"],
         folds=folds,
+        unseen=unseen,
     )
     return fitted, {**card["parameters"], **modules, "device": device}
 

@@ -127,12 +127,14 @@ class Choice:
         law: the law, not smoothed.
         chosen: the candidate that was chosen.
         judged: all candidates, the Gaussian first.
+        fold: of each row, shape (n,).
     """
 
     model: ClosedFormModel
     law: GaussianMixture
     chosen: Candidate
     judged: list[Candidate]
+    fold: Tensor
 
     @property
     def gaussian(self) -> Candidate:
@@ -388,7 +390,11 @@ def choose(
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
     return Choice(
-        ClosedFormModel(law.smoothed(chosen.sigma), bumps, chosen.sigma), law, chosen, judged
+        model=ClosedFormModel(law.smoothed(chosen.sigma), bumps, chosen.sigma),
+        law=law,
+        chosen=chosen,
+        judged=judged,
+        fold=fold,
     )
 
 

@@ -66,6 +66,7 @@ from hosm.estimator.arrays import (
 from hosm.estimator.choice import choose, warn_of_choice
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.data_checks import warn_of_doubts
+from hosm.estimator.features import Usual, features_of, unseen_deviations
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.recipe import DEFAULT_TRAINING, Recipe, learn_first, learn_second
@@ -247,6 +248,7 @@ class ScoreEstimator:
             starts=points[order[:MOST_STARTS].to(points.device)].float(),
             report=choice.words(),
             folds=choice.chosen.models,
+            unseen=unseen_deviations(choice.chosen.models, choice.fold, points.float()),
         )
 
     def _train(
@@ -264,15 +266,17 @@ class ScoreEstimator:
         first, losses = models[sigma]
         recipe, rank = self._recipe(seed, sigma), self._rank(len(scaling.mean))
         model, second = learn_second(first, train, held, self.head, rank, self.target, recipe)
+        starts = train[:MOST_STARTS].clone()
         return FittedModel(
             model=model,
             scaling=scaling,
             sigma=sigma,
             names=table.names,
-            starts=train[:MOST_STARTS].clone(),
+            starts=starts,
             search=search,
             history={"s1": [*map(_first_order, losses)], "s2": second},
             report=f"networks of both scores at sigma = {sigma:g}, of rank {rank}",
+            unseen=Usual.at(model, starts).deviations(features_of(model, held)),
         )
 
     def _learn_first(
