@@ -15,9 +15,10 @@ bounds a column. Draws of the clean law are therefore made in three steps, each 
    its range, its whole numbers, its zeros. Where few values repeat, what lies between two
    neighbours occurs too.
 
-What is combined in a draw is new, each value of it is one of the table or lies between two. The
-draws of one call are not independent: their columns' distributions and correlations vary less than
-those of independent draws, so standard errors must not be read off them.
+So a draw is a new combination of values that occur in the table or lie between two; where columns
+have few values it may be that of a row by chance. The draws of one call are not independent: their
+columns' distributions and correlations vary less than those of independent draws, so standard
+errors must not be read off them.
 """
 
 from __future__ import annotations

@@ -485,9 +485,9 @@ class ScoreEstimator:
         training rows, and each column's values are replaced, by rank, by quantiles of that
         column in the training rows. So no value lies outside the range of the training rows, a
         column of whole numbers stays one, and a single value is mostly one that occurs in its
-        column, while their combination is new. The draws of one call depend on each other: their
-        means, standard deviations and correlations are nearer to those of the rows than chance
-        would have it (see `hosm.estimator.clean_law`).
+        column, while their combination is new, but for chance. The draws of one call depend on
+        each other: their means, standard deviations and correlations are nearer to those of the
+        rows than chance would have it (see `hosm.estimator.clean_law`).
 
         A warning names columns whose mean, standard deviation or correlations are not like those
         of the training rows.
