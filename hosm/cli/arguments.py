@@ -154,7 +154,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-o", "--out", required=True, help=OUT)
     made.add_argument("--stride", type=int, help=stride.format("a quarter of the patch's side"))
 
-    made = _command(commands, "sample", "draw points by Langevin chains")
+    made = _command(
+        commands, "sample", "draw points of the law that was learned, or such as imitate the table"
+    )
     made.add_argument("model", metavar="MODEL")
     made.add_argument("-n", "--number", type=int, default=1, help="number of draws (default: 1)")
     made.add_argument("-o", "--out", required=True, help=OUT)

@@ -288,7 +288,7 @@ def denoise(options: Namespace, report: Report) -> Facts:
 
 
 def sample(options: Namespace, report: Report) -> Facts:
-    """Write draws of Langevin chains; return how many. Errors as in `fit`."""
+    """Write draws; return how many. Errors as in `fit`."""
     estimator = _load(options)
     given = {"law": options.law, "steps": options.steps}
     draws = estimator.sample(options.number, options.seed, **given)

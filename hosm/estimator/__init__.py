@@ -2,9 +2,10 @@
 
 `score_estimator` is the estimator itself: it learns a model by `recipe`, holds it as a
 `FittedModel` of `answers`, which evaluates it, and keeps it in one file by `archive`; `arrays`
-converts between the arrays of users and tensors. `frozen_denoiser` learns the second order of a
-denoiser that exists already, `implicit_score_matching` compares scores when the true score is
-unknown, and `out_of_distribution` says how unlike the training data a point is, by its
+converts between the arrays of users and tensors. `drawing` runs chains of a law in closed form
+and compares draws with the rows; `clean_law` imitates a table. `frozen_denoiser` learns the second
+order of a denoiser that exists already, `implicit_score_matching` compares scores when the true
+score is unknown, and `out_of_distribution` says how unlike the training data a point is, by its
 `features`; `outlier_detector` is scikit-learn's front for that.
 """
 

@@ -5,14 +5,19 @@ Distribution by Denoising", NeurIPS 2021) of standardised points answers for poi
 units, by the chain rule of `hosm.estimator.arrays`. Points go through the networks in chunks, so
 that the memory beyond the result does not grow with their number.
 
-Draws. A model of one small sigma cannot lead noise to the data, so chains start at noisy data and
-move by Langevin dynamics, x <- x + (eps/2) s1 + eps^(1/2) z with eps = sigma^2 / 2 (in units in
-which sigma is the noise). A start is an exact draw of q_sigma, but it lies near one training
-point. The steps forget which point that was within a mode of the density; they leave the weights
-of modes that are far apart as they are in the data. The step is small beside every variance of
-q_sigma, none of which is below sigma^2: the law that the steps leave invariant has variances at
-most 1 / (1 - 1/8) = 1.14 times those of q_sigma in its thinnest direction, and v / (v - eps/4)
-times in a direction of variance v.
+Draws of q_sigma. Those of a law in closed form are the ends of chains that leave it invariant
+(`hosm.estimator.drawing`). Networks of one small sigma cannot lead noise to the data and know no
+density, so their chains start at noisy data and move by Langevin dynamics, x <- x + (eps/2) s1 +
+eps^(1/2) z with eps = sigma^2 / 2 (in units in which sigma is the noise). A start is an exact draw
+of q_sigma, but it lies near one training point. The steps forget which point that was within a
+mode of the density; they leave the weights of modes that are far apart as they are in the data.
+The step is small beside every variance of q_sigma, none of which is below sigma^2: the law that
+the steps leave invariant has variances at most 1 / (1 - 1/8) = 1.14 times those of q_sigma in its
+thinnest direction, and v / (v - eps/4) times in a direction of variance v.
+
+Draws of the clean law. Networks have a posterior N(m, C) at the end of each chain, which is drawn
+from. In closed form, `hosm.estimator.clean_law` imitates the table. A warning says in which
+columns draws of either law are not like the training rows.
 """
 
 from __future__ import annotations
@@ -25,7 +30,9 @@ import torch
 from torch import Generator, Tensor
 
 from hosm.estimator.arrays import Scaling
+from hosm.estimator.clean_law import CleanLaw
 from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.drawing import metropolis_draws, warn_of_differences
 from hosm.estimator.features import ORDERS, Usual, features_of
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.operators import DiagonalPlusLowRank
@@ -62,6 +69,7 @@ class FittedModel:
         unseen: deviations of rows for models that have not seen them, by scores of first order
             and of both, shape (m, 2): in closed form of all training rows, in their order; by
             networks of those that were held out.
+        clean: what draws of clean rows are made of, in closed form; None for networks.
     """
 
     model: ScoreModel | ClosedFormModel
@@ -74,6 +82,7 @@ class FittedModel:
     report: str = ""
     folds: list[ClosedFormModel] = field(default_factory=list)
     unseen: Tensor = field(default_factory=lambda: torch.empty(0, len(ORDERS)).double())
+    clean: CleanLaw | None = None
 
     @property
     def dimension(self) -> int:
@@ -188,13 +197,13 @@ class FittedModel:
 
     @torch.no_grad()
     def sample(self, count: int, generator: Generator, steps: int, clean: bool) -> Tensor:
-        """Draw points by Langevin chains that start at noisy training points.
+        """Draw points, and warn of the columns in which they are not like the training rows.
 
         Args:
-            count: number of draws, each of a chain of its own.
+            count: number of draws.
             generator: source of randomness, on the device of the model.
             steps: transitions of each chain, 0 or more.
-            clean: draw a point of N(m, C) at the end of each chain, in place of that end.
+            clean: draw clean points, and not those of q_sigma.
 
         Returns:
             The draws, shape (count, D).
@@ -202,17 +211,34 @@ class FittedModel:
         Raises:
             FloatingPointError: a chain diverged.
         """
+        if clean and self.clean is not None:
+            x = self.clean.draw(count, generator)
+        else:
+            y = self._noisy_draws(count, generator, steps)
+            x = self.scaling.out_of(
+                self._scaled_posterior(y).sample(1, generator)[0] if clean else y
+            )
+        self._compare(x, 0.0 if clean else self.scaled_sigma)
+        return x
+
+    def _noisy_draws(self, count: int, generator: Generator, steps: int) -> Tensor:
+        """Return draws of q_sigma, standardised, each the end of a chain of its own."""
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         start = self.starts[torch.randint(len(self.starts), (count,), **options)]
         y = start + self.scaled_sigma * torch.randn(start.shape, **options)
+        if isinstance(self.model, ClosedFormModel):
+            return metropolis_draws(self.model, y.double(), steps, generator)
         if steps:
             kernel = langevin(self.model.score, self.scaled_sigma**2 / 2)
             y = sample_chain(kernel, y, 1, steps - 1, generator)[:, 0]
         if not bool(y.isfinite().all()):
             raise FloatingPointError("a chain diverged: the learned score is wrong at its points")
-        if clean:
-            y = self._scaled_posterior(y).sample(1, generator)[0]
-        return self.scaling.out_of(y)
+        return y
+
+    def _compare(self, x: Tensor, noise: float) -> None:
+        """Warn of columns in which draws x, (n, D), differ from the training rows."""
+        y = self.scaling.exactly(x)
+        warn_of_differences(y, self.starts.cpu(), noise, self.names)
 
     def features(self, x: Tensor) -> Tensor:
         """Return the features of the scores at points x, (n, D), shape (n, 3), float64."""

@@ -21,6 +21,7 @@ from hosm import __version__
 from hosm.distributions import GaussianMixture
 from hosm.estimator.answers import FittedModel
 from hosm.estimator.arrays import Scaling
+from hosm.estimator.clean_law import CleanLaw
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.features import ORDERS
 from hosm.estimator.frozen_denoiser import frozen_model
@@ -32,6 +33,7 @@ from hosm.scores import ScoreModel
 __all__ = ["load_model", "read_archive", "save_model", "write_archive"]
 
 LAW = ("weights", "means", "covariances")  # tensors of a mixture
+CLEAN = ("values", "correlation")  # tensors of draws of clean rows, beside their mixture
 BUMPS = ("centres", "knots", "widths", "weights")  # tensors of the kernels
 HEADER_KEY = "hosm"  # of the JSON text among the entries of the header
 MODULES = ("backbone", "head", "denoiser")  # parameters that no file holds
@@ -138,9 +140,25 @@ def _packed(fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
             for k, (_, each) in enumerate(folds)
             for name, value in each.items()
         }
+        if fitted.clean is not None:
+            tensors |= _packed_clean_law(fitted.clean)
         return {"closed_form": [facts for facts, _ in folds]}, tensors
     facts = {"sigma": model.sigma, "rank": model.rank, "data_std": model.data_std}
     return facts, {f"model.{name}": value for name, value in model.state_dict().items()}
+
+
+def _packed_clean_law(clean: CleanLaw) -> dict[str, Tensor]:
+    """Return the tensors of what draws of clean rows are made of."""
+    mixture = {f"clean.mixture.{name}": getattr(clean.law, name) for name in LAW}
+    return mixture | {f"clean.{name}": getattr(clean, name) for name in CLEAN}
+
+
+def _unpacked_clean_law(tensors: dict[str, Tensor], device: str) -> CleanLaw | None:
+    """Return what `_packed_clean_law` was given, if the tensors of a file hold it."""
+    if "clean.values" not in tensors:
+        return None
+    law = GaussianMixture(*(tensors[f"clean.mixture.{name}"].to(device) for name in LAW))
+    return CleanLaw(law, *(tensors[f"clean.{name}"] for name in CLEAN))
 
 
 def _packed_closed_form(model: ClosedFormModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -209,6 +227,7 @@ def load_model(
         report=card["report"],
         folds=folds,
         unseen=unseen,
+        clean=_unpacked_clean_law(tensors, device),
     )
     return fitted, {**card["parameters"], **modules, "device": device}
 

@@ -47,6 +47,15 @@ class ClosedFormModel:
         """Return s1, shape (n, D), and s2 as an operator, at points x."""
         return self.score(x), self.second_order(x)
 
+    def correction(self, x: Tensor) -> Tensor:
+        """Return the sum of kernels at points x, (n, D), float64, shape (n,); 0 without any."""
+        return x.new_zeros(len(x)) if self.bumps is None else self.bumps.value(x)
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Return log q up to a constant at points x, (n, D), shape (n,), float64."""
+        y = x.double()
+        return self.law.log_prob(y) + self.correction(y)
+
     def score(self, x: Tensor) -> Tensor:
         """Return s1 = grad log q at points x, both of shape (n, D) and of one type."""
         y = x.double()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["doubts", "robust_scale", "takes_steps", "warn_of_doubts"]
+__all__ = ["doubts", "named", "robust_scale", "takes_steps", "warn_of_doubts"]
 
 FEWEST_ROWS = 10  # for each column, below which little can be told from a Gaussian
 HEAVY = 3.0  # standard deviations over those by the middle half of the rows, of heavy tails
@@ -28,8 +28,13 @@ def robust_scale(x: Tensor) -> Tensor:
     return (high - low) / QUARTILES
 
 
-def _named(columns: Sequence[int], names: Sequence[str]) -> str:
-    """Return columns by their names, or by their numbers from 0."""
+def named(columns: Sequence[int], names: Sequence[str]) -> str:
+    """Return columns by their names, or by their numbers from 0, with the noun before them.
+
+    Args:
+        columns: numbers of columns, at least one.
+        names: of all columns, shape (D,), or none.
+    """
     told = [repr(names[j]) if names else str(j) for j in columns[:MOST_NAMED]]
     more = len(columns) - len(told)
     noun = "column" if len(columns) == 1 else "columns"
@@ -52,14 +57,14 @@ def _unresolved(x: Tensor, names: Sequence[str]) -> Iterator[str]:
     if found:
         yield (
             f"the rows differ by little more than float64 resolves in "
-            f"{_named(found, names)}: subtract a constant before these numbers become floats"
+            f"{named(found, names)}: subtract a constant before these numbers become floats"
         )
 
 
 def _constant(x: Tensor, names: Sequence[str]) -> Iterator[str]:
     found = torch.nonzero(x.amax(0) == x.amin(0)).flatten().tolist()
     if found and len(x) > 1:
-        yield f"there is one value alone in {_named(found, names)}: leave out what does not vary"
+        yield f"there is one value alone in {named(found, names)}: leave out what does not vary"
 
 
 def takes_steps(x: Tensor) -> Tensor:
@@ -72,7 +77,7 @@ def _steps(x: Tensor, names: Sequence[str]) -> Iterator[str]:
     found = torch.nonzero(takes_steps(x)).flatten().tolist()
     if found:
         yield (
-            f"there are few different values in {_named(found, names)}: they have no density, "
+            f"there are few different values in {named(found, names)}: they have no density, "
             "and derivatives at a small sigma are those of the steps between them"
         )
 
@@ -89,7 +94,7 @@ def _determined(x: Tensor, names: Sequence[str]) -> Iterator[str]:
     if flat.shape[1]:
         found = varies[flat.square().sum(1) > 1e-3].tolist()
         yield (
-            f"{_named(found, names)} determine each other: the rows fill no volume, and "
+            f"{named(found, names)} determine each other: the rows fill no volume, and "
             "derivatives across it are those of the noise alone; leave one of them out"
         )
 
@@ -100,7 +105,7 @@ def _heavy_tails(x: Tensor, names: Sequence[str]) -> Iterator[str]:
     found = torch.nonzero(heavy).flatten().tolist()
     if found:
         yield (
-            f"a few rows are far from all others in {_named(found, names)}: its scale is "
+            f"a few rows are far from all others in {named(found, names)}: its scale is "
             "that of the middle half of the rows"
         )
 

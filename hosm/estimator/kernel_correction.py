@@ -87,6 +87,19 @@ class Bumps:
         v = weights[count:].view(self.knots.shape[0], -1, weights.shape[1])
         return weights[:count], v
 
+    def value(self, x: Tensor) -> Tensor:
+        """Return the sum at points x, (n, D), shape (n,)."""
+        return torch.cat([self._value(part) for part in x.split(ROWS)])
+
+    def _value(self, x: Tensor) -> Tensor:
+        w, v = self._split(self.weights.unsqueeze(1))
+        near = (self._kernels(x)[1] @ w).squeeze(1)
+        if not self.scale:
+            return near
+        u = (x.unsqueeze(2) - self.knots) / self.widths.unsqueeze(1)
+        k = self.scale * (-u.square() / 2).exp()
+        return near + torch.einsum("ndm,dm->n", k, v.squeeze(2))
+
     def score(self, x: Tensor) -> Tensor:
         """Return the gradient of the sum at points x, both of shape (n, D)."""
         return self.derivatives(x, self.weights.unsqueeze(1))[0].squeeze(2)

@@ -64,6 +64,7 @@ from hosm.estimator.arrays import (
     seeded,
 )
 from hosm.estimator.choice import choose, warn_of_choice
+from hosm.estimator.clean_law import fitted_clean_law
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.data_checks import warn_of_doubts
 from hosm.estimator.features import Usual, features_of, unseen_deviations
@@ -240,6 +241,8 @@ class ScoreEstimator:
         rank = self._rank(points.shape[1])
         sigma = next(each for each in scales if scales[each] == choice.chosen.sigma)
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(seed))
+        tried = [each.law for each in choice.judged if not each.law.prior]
+        say("draws of the clean law")
         return FittedModel(
             model=replace(choice.model, rank=rank),
             scaling=scaling,
@@ -249,6 +252,7 @@ class ScoreEstimator:
             report=choice.words(),
             folds=choice.chosen.models,
             unseen=unseen_deviations(choice.chosen.models, choice.fold, points.float()),
+            clean=fitted_clean_law(table.x, points, choice.fold, tried, seed),
         )
 
     def _train(
@@ -470,18 +474,35 @@ class ScoreEstimator:
         law: str = "noisy",
         steps: int = 500,
     ) -> Array:
-        """Draw points by Langevin chains that start at noisy training points.
+        """Draw points: of the law that was learned, or such as imitate the table.
 
-        `hosm.estimator.answers` says how far their law is from the stated one.
+        `noisy`: draws of q_sigma, the law of x + noise whose derivatives the estimator gives. In
+        closed form they have this law after steps enough, by the rule of Metropolis and
+        Hastings (see `hosm.estimator.drawing`); but derivatives may be right where the rows are
+        although the probabilities of regions are not. Those of networks are ends of Langevin
+        chains that start at noisy training points (see `hosm.estimator.answers`).
+
+        `clean`: by networks, draws from N(m, C) at such noisy points, which are draws of the
+        data's law if posteriors are Gaussian. In closed form they imitate the table and are not
+        draws of the law whose derivatives are given: a mixture of Gaussians that fits held-out
+        rows gives the dependence, a linear map brings their correlations to those of the
+        training rows, and each column's values are replaced, by rank, by quantiles of that
+        column in the training rows. So no value lies outside the range of the training rows, a
+        column of whole numbers stays one, and a single value is mostly one that occurs in its
+        column, while their combination is new, but for chance. The draws of one call depend on
+        each other: their means, standard deviations and correlations are nearer to those of the
+        rows than chance would have it (see `hosm.estimator.clean_law`).
+
+        A warning names columns whose mean, standard deviation or correlations are not like those
+        of the training rows.
 
         Args:
-            n_samples: number of draws, each of a chain of its own.
+            n_samples: number of draws.
             random_state: None, an integer, or a NumPy source of randomness.
-            law: `noisy` for draws of q_sigma, the law of x + noise; `clean` for draws from
-                N(m, C) at such noisy points, which are draws of the data's law if posteriors
-                are Gaussian.
-            steps: transitions of each chain, 0 or more. In units of sigma, a transition moves a
-                chain about as far as a step of size 1/2 ^ (1/2) of a random walk.
+            law: `noisy` or `clean`.
+            steps: transitions of each chain, 0 or more; `clean` in closed form has none. Of
+                networks, in units of sigma, a transition moves a chain about as far as a step of
+                size 1/2 ^ (1/2) of a random walk.
 
         Returns:
             The draws, shape (n_samples, D), float64.

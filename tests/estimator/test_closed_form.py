@@ -37,6 +37,19 @@ def test_matrices_are_derivatives_of_the_score(model, x):
     torch.testing.assert_close(model.matrices(x), jacobian, **FLOAT64)
 
 
+def test_the_score_is_the_gradient_of_the_log_density(model, x):
+    for each in (model, replace(model, bumps=None)):
+        y = x.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(each.log_density(y).sum(), y)
+        torch.testing.assert_close(each.score(x), gradient, **FLOAT64)
+
+
+def test_the_log_density_is_that_of_the_law_and_the_kernels(model, x):
+    alone = replace(model, bumps=None).log_density(x)
+    torch.testing.assert_close(model.log_density(x) - alone, model.bumps.value(x), **FLOAT64)
+    assert not replace(model, bumps=None).correction(x).any()
+
+
 def test_an_operator_of_full_rank_is_the_matrix(model, x):
     torch.testing.assert_close(
         model.second_order(x).to_dense(), model.matrices(x), **ILL_CONDITIONED

@@ -44,6 +44,7 @@ def test_derivatives_are_those_of_the_sum(dimension: int, scale: float) -> None:
     bumps, x = _bumps(dimension, scale), _points(30, dimension, seed=2)
     value = _sum_of_kernels(bumps)
     h = vmap(hessian(value))(x)
+    torch.testing.assert_close(bumps.value(x), vmap(value)(x), **FLOAT64)
     torch.testing.assert_close(bumps.score(x), vmap(grad(value))(x), **FLOAT64)
     torch.testing.assert_close(bumps.hessian(x), h, **FLOAT64)
     torch.testing.assert_close(bumps.hessian_diagonal(x), h.diagonal(dim1=1, dim2=2), **FLOAT64)

@@ -465,7 +465,48 @@ def test_a_saved_law_in_closed_form_comes_back_as_it_was(closed, tmp_path):
     ):
         np.testing.assert_array_equal(ours, theirs)
     assert other.report_ == closed.report_
-    np.testing.assert_array_equal(other.sample(3, 0), closed.sample(3, 0))
+    for law in ("noisy", "clean"):
+        np.testing.assert_array_equal(other.sample(3, 0, law=law), closed.sample(3, 0, law=law))
+
+
+def test_clean_draws_of_two_clusters_have_their_range_and_their_moments(closed):
+    draws = closed.sample(1000, 0, law="clean")
+    assert np.all(draws >= CLUSTERS.min(0)) and np.all(draws <= CLUSTERS.max(0))
+    np.testing.assert_allclose(draws.std(0), CLUSTERS.std(0), rtol=0.01)  # of 300 quantiles
+    ours, theirs = np.corrcoef(draws.T)[0, 1], np.corrcoef(CLUSTERS.T)[0, 1]
+    assert abs(ours - theirs) < 0.01  # made equal, up to the rounds of a map
+    near = np.linalg.norm(draws - 5, axis=1) < 2.5
+    assert abs(near.mean() - 0.5) < 0.02  # as many of either cluster as there are rows
+
+
+def test_noisy_draws_in_closed_form_have_the_law_wherever_chains_start(closed, monkeypatch):
+    one_start = replace(closed.fitted_, starts=closed.starts_[:1])
+    monkeypatch.setattr(closed, "fitted_", one_start)
+    draws = closed.sample(2000, 0)
+    share = (np.linalg.norm(draws - 5, axis=1) < 2.5).mean()
+    assert abs(share - 0.5) < monte_carlo(2000, 0.5)
+
+
+def test_draws_warn_of_the_columns_that_are_unlike_the_rows_and_of_no_others(closed, monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for law in ("noisy", "clean"):
+            closed.sample(1000, 0, law=law)
+    fitted, mixture = closed.fitted_, closed.model_.law
+    shift = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    moved = GaussianMixture(mixture.weights, mixture.means + shift, mixture.covariances)
+    model = replace(closed.model_, law=moved, bumps=None)
+    wrong = replace(fitted, model=model, names=["first", "second"])
+    monkeypatch.setattr(closed, "fitted_", wrong)
+    with pytest.warns(UserWarning, match="they differ in the means of column 'second'$") as caught:
+        closed.sample(1000, 0)
+    assert [each.filename for each in caught] == [__file__]
+
+
+def test_draws_of_networks_that_follow_the_rows_do_not_warn(gaussian, recwarn):
+    for law in ("noisy", "clean"):
+        gaussian.sample(500, 0, law=law, steps=50)
+    assert not recwarn.list
 
 
 def test_one_gaussian_is_told_to_be_one():
