@@ -1,13 +1,16 @@
 # Two commands from nothing: `make repro` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
-ITERATIONS ?= 60 # of the chains of `make classes`
+ITERATIONS ?= 36 # of the chains of `make classes`
+DIMENSIONS ?= [1, 2, 5, 10, 30, 100] # columns, rows and seeds of `make tabular`
+SIZES ?= [100, 300, 1000, 3000, 10000]
+SEEDS ?= [0, 1, 2, 3, 4]
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,7 +97,7 @@ mixing: install ## the study of the samplers at length, half an hour on 2 cores 
 	  mkdir -p reports/whole/sampling/$$each; cp build/mixing/data/results/$$each/*.csv reports/whole/sampling/$$each; done
 	cp build/mixing/data/results/mixing/card.json reports/whole/sampling/
 
-classes: install ## figures 7 and 8 at length, goes on after a stop, three hours on 2 cores -> reports/whole/diversity
+classes: install ## figures 7 and 8 at length, goes on after a stop, two hours and more on 2 cores -> reports/whole/diversity
 	test -d build/classes || git clone -q . build/classes
 	cd build/classes && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
 	  PYTHONPATH=$(CURDIR)/build/classes dvc exp run \
@@ -104,6 +107,14 @@ classes: install ## figures 7 and 8 at length, goes on after a stop, three hours
 	for each in build/classes/data/results/diversity/*; do \
 	  kept=reports/whole/diversity/$$(basename $$each); mkdir -p $$kept; \
 	  cp $$each/*.csv $$each/card.json $$each/pictures.npz $$kept; done
+
+tabular: install ## tables of few rows at length, many hours on 2 cores, goes on after a stop -> reports/whole/tabular
+	test -d build/tabular || git clone -q . build/tabular
+	cd build/tabular && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
+	  PYTHONPATH=$(CURDIR)/build/tabular OMP_NUM_THREADS=1 dvc exp run \
+	  -S tabular.dimensions='$(DIMENSIONS)' -S tabular.sizes='$(SIZES)' -S tabular.seeds='$(SEEDS)' \
+	  -S tabular.splits='[0, 1, 2]' --single-item tabular
+	mkdir -p reports/whole/tabular && cp build/tabular/data/results/tabular/* reports/whole/tabular/
 
 second-opinions: install ## each claim of the paper at one other point, after `make repro` -> reports/whole
 	python -m hosm.experiment.report.second_opinions
