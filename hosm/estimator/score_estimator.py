@@ -16,26 +16,26 @@ in the data's units either way.
 
 Two methods. In closed form, log q_sigma is that of a simple law, a Gaussian or a mixture of a few,
 and a sum of kernels that corrects it (`hosm.estimator.closed_form`); which law, which kernels and
-how much of them, rows that are held out decide by the second derivatives, so that nothing is
-learned that they do not confirm (`hosm.estimator.choice`). By networks, s1 is learned by denoising
+how much of them, rows that are held out decide, so that nothing is learned that they do not
+confirm (`hosm.estimator.choice`). By networks, s1 is learned by denoising
 score matching, and s2 is a network of its own (`hosm.estimator.recipe`): for data so many and so
 structured that kernels do not follow them, such as images, and for modules of one's own.
 
 Choice of sigma. In closed form, of several the smallest is taken that no larger one is certainly
-better than, by the second derivatives of the clean law at held-out rows. By networks, the one
+better than, by the score at held-out rows. By networks, the one
 whose s1 is nearest to the score of the clean law at held-out points, by implicit score matching
 (Hyvarinen, 2005: see `hosm.estimator.implicit_score_matching`). `score` is that measure, which
 does not need the true score and has one constant for all, so that `GridSearchCV` may choose sigma
 or any other parameter.
 
-Memory grows as n D, and as n D r for Hessians. No D x D matrix is formed, except by
-`hessian(dense=True)` and for the Gaussian that training starts from.
+Memory grows as n D, and as n D r for Hessians. The D x D matrices that are formed are the
+covariances of the simple laws, and Hessians in chunks in closed form and by `hessian(dense=True)`.
 
 Conventions of scikit-learn, kept without importing it: the constructor only stores its arguments,
 under their names; `get_params` and `set_params` read and change them; `fit` returns the estimator
 and what it learns is held by attributes whose names end in an underscore. Thus
 `sklearn.base.clone`, `GridSearchCV` and pipelines take an estimator. scikit-learn's base class is
-not used, because the library does not depend on scikit-learn.
+not used: importing scikit-learn takes a second or more, which a network does not need.
 """
 
 from __future__ import annotations
