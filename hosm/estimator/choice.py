@@ -8,12 +8,12 @@ judged on the fifth by the loss of score matching,
 which is half of the squared error of the score up to a constant of the data (Hyvarinen,
 "Estimation of Non-Normalized Statistical Models by Score Matching", JMLR 2005), at points with a
 little noise. Scores that follow their own sample too closely look better by this loss somewhat
-longer than their derivatives do. So of the candidates whose loss is within one standard error of
-the least (of the difference, over rows), a simple law is taken if there is one, and of several the
-one whose second derivatives vary least between points: the rule of one standard error of Breiman,
-Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section 3.4.3). Where
-nothing is certainly better than the Gaussian, the Gaussian stays. What was tried to judge second
-derivatives themselves is in reports/negative-results.md.
+longer than their derivatives do, so that simple ones are preferred, as by the rule of one standard
+error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
+3.4.3): a Gaussian if its loss is within one standard error of the least (of the difference, over
+rows); else, of those within half a standard error, a law without kernels if there is one, and of
+several the one whose second derivatives vary least between points. What else was tried is in
+reports/negative-results.md.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -42,7 +42,8 @@ from hosm.estimator.simple_laws import SimpleLaw, shrunk_covariance, simple_laws
 __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 
 FOLDS = 5
-WORSE = 1.0  # standard errors that a candidate's loss may be above the least
+WORSE = 0.5  # standard errors that a candidate's loss may be above the least
+WORSE_OF_GAUSSIANS = 1.0
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3)  # of the kernels, in median distances of points
 SCALES = (0.3, 1.0, 3.0)  # of the kernels of single columns
 PENALTIES = 10.0 ** torch.arange(-8, 3.1, 0.5, dtype=torch.float64)
@@ -95,6 +96,11 @@ class Candidate:
             words += " and by kernels of single columns"
         return f"{words}, at sigma = {self.sigma:g} standard deviations"
 
+    @property
+    def constant(self) -> bool:
+        """Whether s2 is the same at all points."""
+        return self.law.terms == 1 and self.width is None
+
     def against(self, other: Candidate) -> tuple[float, float]:
         """Return the mean loss less that of another candidate, and the standard error of that."""
         change = self.loss - other.loss
@@ -102,20 +108,20 @@ class Candidate:
 
 
 def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates whose loss is not certainly above the least."""
+    """Return the candidates whose loss may well be the least."""
     best = min(candidates, key=lambda each: float(each.loss.mean()))
     found = []
     for each in candidates:
         worse, error = each.against(best)
-        if worse <= WORSE * error:
+        if worse <= (WORSE_OF_GAUSSIANS if each.constant else WORSE) * error:
             found.append(each)
     return found
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the simplest candidate of those whose loss is not certainly above the least."""
+    """Return the simplest of the candidates whose loss may well be the least."""
     left = _may_be_best(candidates)
-    return min(left, key=lambda each: (each.width is not None, each.variation))
+    return min(left, key=lambda each: (not each.constant, each.width is not None, each.variation))
 
 
 @dataclass(frozen=True)
@@ -144,14 +150,14 @@ class Choice:
     @property
     def constant(self) -> bool:
         """Whether s2 is the same at all points."""
-        return self.chosen.law.terms == 1 and self.chosen.width is None
+        return self.chosen.constant
 
     def words(self) -> str:
         """Return what was chosen and why."""
         lines = [f"Chosen of {len(self.judged)} candidates: {self.chosen}."]
         mean, error = self.chosen.against(self.gaussian)
         if self.chosen is self.gaussian:
-            lines.append("Nothing was certainly better than it on rows that were held out.")
+            lines.append("Nothing was better than it beyond chance on rows that were held out.")
         else:
             lines.append(
                 "On rows that were held out, half of the squared error of its score is "
@@ -165,7 +171,7 @@ def warn_of_choice(choice: Choice, sigmas: Sequence[float]) -> None:
     """Warn where the Hessian is the same at all points, or sigma is at an end of its range."""
     if choice.constant:
         warnings.warn(
-            "no law whose Hessian differs between points was certainly better than one whose "
+            "no law whose Hessian differs between points was better beyond chance than one whose "
             "Hessian is constant, which is what you get",
             UserWarning,
             stacklevel=4,

@@ -1,8 +1,11 @@
 """Choosing on held-out rows: equal rows together, and clear cases clear."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
+from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal
 from hosm.estimator.simple_laws import SimpleLaw
 
@@ -27,16 +30,38 @@ def _candidate(loss, variation, width=None):
 def test_the_least_varying_of_those_that_may_be_best_is_taken():
     noise = _normal(400, 2)
     best = _candidate(noise[:, 0], 3.0)
-    near = _candidate(noise[:, 0] + 0.02 + noise[:, 1], 1.0)
+    apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
+    near = _candidate(noise[:, 0] + 0.02 + apart, 1.0)
     worse = _candidate(noise[:, 0] + 1, 0.0)
     assert best_of([best, near, worse]) is near
     assert best_of([best, worse]) is best
 
 
-def test_a_simple_law_that_may_be_best_comes_before_kernels():
-    noise = _normal(400, 1)[:, 0]
-    simple, kernels = _candidate(noise, 3.0), _candidate(noise, 1.0, width=0.5)
-    assert best_of([kernels, simple]) is simple
+def test_a_simple_law_that_may_be_best_comes_before_kernels_and_a_gaussian_first():
+    noise = _normal(400, 2)
+    apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
+    two = replace(_candidate(noise[:, 0], 3.0), law=SimpleLaw(2, "full"))
+    kernels = _candidate(noise[:, 0], 1.0, width=0.5)
+    assert best_of([kernels, two]) is two
+    gaussian = _candidate(noise[:, 0] + apart + 0.04, 0.0)
+    assert best_of([kernels, two, gaussian]) is gaussian
+    far = _candidate(noise[:, 0] + apart + 0.06, 0.0)
+    assert best_of([kernels, two, far]) is two
+
+
+def test_kernels_do_not_bend_the_score_at_will_beyond_the_rows(monkeypatch):
+    x = _normal(400, 2)
+    x[:, 1] = 0.3 * x[:, 1] + x[:, 0].square()
+    x = (x - x.mean(0)) / x.std(0)
+    beyond = choice._away(x, torch.Generator().manual_seed(9))
+
+    def pull():
+        bumps = choose(x, [0.1]).model.bumps
+        return float(bumps.score(beyond).square().sum(1).mean())
+
+    held = pull()
+    monkeypatch.setattr(choice, "AWAY", 0.0)
+    assert held < 0.7 * pull()
 
 
 def test_clusters_are_found_and_a_gaussian_stays_a_gaussian():

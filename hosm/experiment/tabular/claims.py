@@ -18,7 +18,7 @@ from hosm.experiment.tabular.results import OURS, TabularRun, errors_by_method, 
 
 __all__ = ["tabular_claims"]
 
-GAUSSIAN, MIXTURE = "Gaussian, Ledoit-Wolf", "Gaussian mixture, BIC"
+GAUSSIAN, MIXTURE = "Ledoit-Wolf Gaussian", "Gaussian mixture by BIC"
 KERNELS = ("kernel density", "Stein kernel")
 NO_WORSE = 1.05  # times the error of a constant or of the Gaussian
 MOST_CELLS = 0.95  # share of cells with at most the error of both kernel methods

@@ -28,11 +28,11 @@ __all__ = ["laws_figure", "rows_figure", "tabular_drawings"]
 
 LOOKS = {  # method -> marker and colour
     OURS: ("o", BLUE),
-    "Gaussian, Ledoit-Wolf": ("|", GREY),
-    "Gaussian mixture, BIC": ("s", ORANGE),
+    "Ledoit-Wolf Gaussian": ("|", GREY),
+    "Gaussian mixture by BIC": ("s", ORANGE),
     "kernel density": ("^", GREEN),
     "Stein kernel": ("v", PURPLE),
-    "s1 by a network, differentiated": ("D", SKY),
+    "differentiated network": ("D", SKY),
 }
 USUAL = 1000  # rows of the figure of laws, where there are so many
 LEAST, MOST = 0.01, 20.0  # errors beyond are drawn at the edge

@@ -18,7 +18,7 @@ from hosm.experiment.tabular.results import (
 
 __all__ = ["laws_table", "real_table", "tabular_tables"]
 
-NAMES = {OURS: "`ScoreEstimator()`"}
+NAMES = {OURS: "ScoreEstimator()"}
 ERRORS = {
     "diagonal_error": "Hessian's diagonal",
     "hessian_error": "Hessian",

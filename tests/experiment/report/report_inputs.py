@@ -486,7 +486,7 @@ def chains(generator: np.random.Generator) -> dict[str, np.ndarray]:
 
 def tabular() -> dict[str, pd.DataFrame]:
     """Fits to two laws and a table: ours is best, and calibrated."""
-    errors = {"ours": 0.2, "Gaussian, Ledoit-Wolf": 2.0, "Gaussian mixture, BIC": 0.5}
+    errors = {"ours": 0.2, "Ledoit-Wolf Gaussian": 2.0, "Gaussian mixture by BIC": 0.5}
     errors |= {"kernel density": 3.0, "Stein kernel": 0.9}
     measured = {"denoising_error": 0.9, "predicted": 0.88, "variance_ratio": 0.98, "seconds": 5.0}
     measured |= {"sigma": 0.1, "chosen": "Chosen of 90 candidates: a Gaussian."}

@@ -13,7 +13,7 @@ from hosm.experiment.tabular.study.rivals import Answer, Mixture, ledoit_wolf
 from tests.project.test_layers import ROOT
 
 DOUBLE = torch.float64
-RIVAL = ("Gaussian, Ledoit-Wolf",)
+RIVAL = ("Ledoit-Wolf Gaussian",)
 
 
 def test_errors_are_over_those_of_the_best_constant():

@@ -29,7 +29,7 @@ SCIKIT = {
 CARS = "cars"  # fuel use of 392 cars, as mlxtend ships it
 TABLES = (*SCIKIT, CARS)
 HELD_SHARE = 0.3  # of the rows
-SMOOTHING = ("Gaussian, Ledoit-Wolf", "Gaussian mixture, BIC", "kernel density")
+SMOOTHING = ("Ledoit-Wolf Gaussian", "Gaussian mixture by BIC", "kernel density")
 
 
 def read_table(name: str) -> Tensor:

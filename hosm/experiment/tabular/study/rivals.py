@@ -234,9 +234,9 @@ def ours(x: Tensor, seed: int) -> Ours:
 
 
 RIVALS: dict[str, Callable[[Tensor, int], Fitted]] = {
-    "Gaussian, Ledoit-Wolf": ledoit_wolf,
-    "Gaussian mixture, BIC": mixture,
+    "Ledoit-Wolf Gaussian": ledoit_wolf,
+    "Gaussian mixture by BIC": mixture,
     "kernel density": kernel_density,
     "Stein kernel": stein,
-    "s1 by a network, differentiated": fit_network,
+    "differentiated network": fit_network,
 }
