@@ -8,11 +8,11 @@ judged on the fifth by the loss of score matching,
 which is half of the squared error of the score up to a constant of the data (Hyvarinen,
 "Estimation of Non-Normalized Statistical Models by Score Matching", JMLR 2005), at points with a
 little noise. Scores that follow their own sample too closely look better by this loss somewhat
-longer than their derivatives do, so that simple ones are preferred, as by the rule of one standard
+longer than their derivatives do, so that simple ones are preferred, by the rule of one standard
 error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
-3.4.3): a Gaussian if its loss is within one standard error of the least (of the difference, over
-rows); else, of those within half a standard error, a law without kernels if there is one, and of
-several the one whose second derivatives vary least between points. What else was tried is in
+3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
+over rows), a Gaussian if there is one, else a law without kernels, and of several the one whose
+second derivatives vary least between points. What else was tried is in
 reports/negative-results.md.
 
 All points are standardised, of shape (n, D), float64.
@@ -42,8 +42,7 @@ from hosm.estimator.simple_laws import SimpleLaw, shrunk_covariance, simple_laws
 __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 
 FOLDS = 5
-WORSE = 0.5  # standard errors that a candidate's loss may be above the least
-WORSE_OF_GAUSSIANS = 1.0
+WORSE = 1.0  # standard errors that a candidate's loss may be above the least
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3)  # of the kernels, in median distances of points
 SCALES = (0.3, 1.0, 3.0)  # of the kernels of single columns
 PENALTIES = 10.0 ** torch.arange(-8, 3.1, 0.5, dtype=torch.float64)
@@ -113,7 +112,7 @@ def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     found = []
     for each in candidates:
         worse, error = each.against(best)
-        if worse <= (WORSE_OF_GAUSSIANS if each.constant else WORSE) * error:
+        if worse <= WORSE * error:
             found.append(each)
     return found
 
