@@ -10,7 +10,13 @@ from typing import Any
 from hosm import __version__
 from hosm.io import write_whole
 
-__all__ = ["NOTHING_FINISHED", "FinishedParts"]
+__all__ = ["NOTHING_FINISHED", "FinishedParts", "code_hash"]
+
+
+def code_hash(*folders: Path) -> str:
+    """Return a hash of the Python files of some folders, and of folders within."""
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

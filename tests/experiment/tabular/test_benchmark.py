@@ -7,6 +7,7 @@ import torch
 
 from hosm.distributions import GaussianMixture
 from hosm.experiment.settings import load_params
+from hosm.experiment.shared.finished_parts import code_hash
 from hosm.experiment.tabular.study import benchmark, real_tables, study
 from hosm.experiment.tabular.study.benchmark import Cell, calibration, cell_rows
 from hosm.experiment.tabular.study.rivals import Answer, Mixture, ledoit_wolf
@@ -116,3 +117,17 @@ def test_cells_are_finished_once(tmp_path, monkeypatch):
     assert study._finished_rows(cell, 10, tmp_path) == first and calls == [cell]
     study._finished_rows(Cell("gamma", 2, 100, 1), 10, tmp_path)
     assert len(calls) == 2
+
+
+def test_cells_of_other_code_are_made_anew(tmp_path, monkeypatch):
+    rows = [{"method": "ours", "diagonal_error": 0.5, "seconds": 1.0}]
+    monkeypatch.setattr(study, "cell_rows", lambda *about: rows)
+    cell = Cell("gamma", 2, 100, 0)
+    study._finished_rows(cell, 10, tmp_path / "runs")
+    monkeypatch.setattr(study, "_code", lambda: "other")
+    study._finished_rows(cell, 10, tmp_path / "runs")
+    assert len([*(tmp_path / "runs").iterdir()]) == 2
+    (tmp_path / "a.py").write_text("1")
+    before = code_hash(tmp_path)
+    (tmp_path / "a.py").write_text("2")
+    assert code_hash(tmp_path) != before

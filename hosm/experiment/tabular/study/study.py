@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import hosm.estimator
 from hosm.experiment.cluster.parallel import map_on_cluster
 from hosm.experiment.settings import TabularParams
-from hosm.experiment.shared.finished_parts import FinishedParts
+from hosm.experiment.shared.finished_parts import FinishedParts, code_hash
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.tabular.study.benchmark import OURS, Cell, cell_rows
 from hosm.experiment.tabular.study.laws import LAWS
@@ -36,15 +37,21 @@ def cells(params: TabularParams) -> list[Cell]:
     ]
 
 
+def _code() -> str:
+    """Return a hash of what is judged and of what judges."""
+    return code_hash(Path(hosm.estimator.__file__).parent, Path(__file__).parent)
+
+
 def _finished_rows(work: Cell | tuple[str, int], test_points: int, folder: Path) -> list[Row]:
     """Return the rows of a cell or of a split of a real table, made now or by a stopped run."""
+    depends = {"code": _code()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the data: the rows say what was chosen
         if isinstance(work, Cell):
-            parts = FinishedParts(folder, {"test_points": test_points})
+            parts = FinishedParts(folder, depends | {"test_points": test_points})
             rows: list[Row] = parts.part(asdict(work), partial(cell_rows, work, test_points))
         else:
-            rows = FinishedParts(folder, {}).part([*work], partial(table_rows, *work))
+            rows = FinishedParts(folder, depends).part([*work], partial(table_rows, *work))
     print(f"{work}: {rows[0]['seconds']:.0f} s", flush=True)
     return rows
 
