@@ -52,6 +52,7 @@ MOST_DRAWS = 20  # noisy points of a row
 JUDGED = 4000  # rows of a fold that judge, at most
 AWAY, AWAY_POINTS = 0.003, 2000  # weight of points far from the rows, and how many there are
 AWAY_SCALE = 2.0  # standard deviations of these points, over those of the rows
+MOST_SEARCHED = 1_000_000  # numbers in the rows that choose
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
 
 
@@ -223,14 +224,14 @@ def _away(x: Tensor, generator: Generator) -> Tensor:
 
 
 class _Fits:
-    """Simple laws fitted to all rows, and without each fold; each mixture is fitted once."""
+    """Simple laws fitted without each fold; each mixture is fitted once."""
 
     def __init__(self, x: Tensor, fold: Tensor) -> None:
-        self.parts = [*(x[fold != k] for k in range(FOLDS)), x]
+        self.parts = [x[fold != k] for k in range(FOLDS)]
         self._known: dict[tuple[SimpleLaw, int], GaussianMixture] = {}
 
-    def without(self, law: SimpleLaw, k: int = FOLDS) -> GaussianMixture:
-        """Return a law that is fitted to the rows outside fold k, or to all of them."""
+    def without(self, law: SimpleLaw, k: int) -> GaussianMixture:
+        """Return a law that is fitted to the rows outside fold k."""
         key, points = (law.plain, k), self.parts[k]
         if key not in self._known:
             self._known[key] = law.plain.fit(points)
@@ -368,6 +369,31 @@ def _search(
     return found
 
 
+def _searched(x: Tensor, seed: int) -> Tensor:
+    """Return which rows of x, (n, D), choose: their places, ascending."""
+    count = max(1, min(len(x), MOST_SEARCHED // x.shape[1]))
+    order = torch.randperm(len(x), generator=Generator().manual_seed(seed + 3))
+    return order[:count].sort().values.to(x.device)
+
+
+def _choose(
+    x: Tensor,
+    fold: Tensor,
+    sigmas: Sequence[float],
+    seed: int,
+    say: Callable[[str], None],
+) -> tuple[Candidate, list[Candidate]]:
+    """Return the candidate that fits points best, and all that were judged."""
+    least = min(sigmas)
+    rows, fits = _Rows(x, fold, least, least, seed), _Fits(x, fold)
+    judged = _search(rows, simple_laws(x, say), fits, say)
+    chosen = best_of(judged)
+    if len(sigmas) > 1:
+        chosen, others = _of_sigmas(x, fold, sigmas, chosen, fits, seed)
+        judged += others
+    return chosen, judged
+
+
 def choose(
     x: Tensor,
     sigmas: Sequence[float],
@@ -376,22 +402,18 @@ def choose(
 ) -> Choice:
     """Return what fits points best, fitted to all of them.
 
+    Of large tables, of more than `MOST_SEARCHED` numbers, only some rows are dealt to folds and
+    choose.
+
     Args:
         x: standardised points, shape (n, D), float64.
         sigmas: noise scales to choose from, each above 0; or one.
         seed: of folds and noise.
         say: called with words on the progress.
     """
-    fold = deal(x, seed=seed)
-    least = min(sigmas)
-    rows = _Rows(x, fold, least, least, seed)
-    fits = _Fits(x, fold)
-    judged = _search(rows, simple_laws(x), fits, say)
-    chosen = best_of(judged)
-    if len(sigmas) > 1:
-        chosen, others = _of_sigmas(x, fold, sigmas, chosen, fits, seed)
-        judged += others
-    law = fits.without(chosen.law)
+    fold, some = deal(x, seed=seed), _searched(x, seed)
+    chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
+    law = chosen.law.fit(x)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
     return Choice(

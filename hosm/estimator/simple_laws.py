@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,12 +151,21 @@ def _by_criterion(x: Tensor, covariance: str) -> SimpleLaw | None:
     return best
 
 
-def simple_laws(x: Tensor) -> list[SimpleLaw]:
+def simple_laws(x: Tensor, say: Callable[[str], None] = lambda words: None) -> list[SimpleLaw]:
     """Return the laws that points x, shape (n, D), standardised, float64, may follow.
 
     The first is the Gaussian of Ledoit and Wolf; the others are one of each kind of covariance,
     and those with full ones shrunk too.
+
+    Args:
+        x: the points.
+        say: called with words on the progress.
     """
-    chosen = [law for kind in COVARIANCES if (law := _by_criterion(x[:POINTS], kind))]
-    shrunk = [replace(chosen[0], prior=prior) for prior in PRIORS if chosen[0].terms > 1]
+    chosen = []
+    for kind, name in COVARIANCES.items():
+        law = _by_criterion(x[:POINTS], kind)
+        say(f"mixtures with {name} covariances")
+        chosen += [law] if law else []
+    full = [law for law in chosen if law.covariance == "full" and law.terms > 1]
+    shrunk = [replace(law, prior=prior) for law in full for prior in PRIORS]
     return [SimpleLaw(1, "shrunk"), *chosen, *shrunk]

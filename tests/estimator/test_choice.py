@@ -70,3 +70,16 @@ def test_clusters_are_found_and_a_gaussian_stays_a_gaussian():
     two = (two - two.mean(0)) / two.std(0)
     assert choose(two, [0.1]).chosen.law.terms == 2
     assert choose(_normal(300, 2), [0.1]).constant
+
+
+def test_of_large_tables_some_rows_choose_and_all_are_fitted(monkeypatch):
+    x = _normal(400, 2)
+    x = torch.cat([x[:200], 0.5 * x[200:] + 4])
+    x = (x - x.mean(0)) / x.std(0)
+    said = []
+    monkeypatch.setattr(choice, "MOST_SEARCHED", 2 * 200)
+    found = choose(x, [0.1], say=said.append)
+    assert len(found.chosen.loss) == 200 and found.fold.shape == (400,)
+    assert found.law.terms == 2 and "mixtures with full covariances" in said
+    whole = found.chosen.law.fit(x)
+    assert torch.equal(found.law.means, whole.means)
