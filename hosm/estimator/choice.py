@@ -52,7 +52,7 @@ MOST_DRAWS = 20  # noisy points of a row
 JUDGED = 4000  # rows of a fold that judge, at most
 AWAY, AWAY_POINTS = 0.003, 2000  # weight of points far from the rows, and how many there are
 AWAY_SCALE = 2.0  # standard deviations of these points, over those of the rows
-MOST_SEARCHED = 1_000_000  # numbers in the rows that choose
+MOST_SEARCHED = 2_000_000  # numbers in the rows that choose
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
 
 
