@@ -456,7 +456,8 @@ def _fitted_bumps(rows: _Rows, chosen: Candidate, law: GaussianMixture) -> Bumps
         return None
     bumps = bumps_at(rows.x, chosen.width, chosen.scale)
     noisy, smooth = torch.cat(rows.noisy), law.smoothed(rows.sigma)
-    loss = quadratic(bumps, noisy, smooth.score(noisy))
+    scores = ClosedFormModel(smooth, None, rows.sigma).score(noisy)
+    loss = quadratic(bumps, noisy, scores)
     ridge = chosen.penalty * float(loss.A.diagonal().mean())
     held = AWAY * gradient_products(bumps, rows.away)
     held.diagonal().add_(ridge)

@@ -58,13 +58,22 @@ class ClosedFormModel:
 
     def score(self, x: Tensor) -> Tensor:
         """Return s1 = grad log q at points x, both of shape (n, D) and of one type."""
-        y = x.double()
+        return torch.cat([self._score(part) for part in self._rows(x)]).to(x.dtype)
+
+    def _rows(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return points x in parts of which the law's terms fit into memory."""
+        numbers = len(self.law.weights) * self.dimension
+        return x.double().split(max(1, NUMBERS_PER_CHUNK // numbers))
+
+    def _score(self, y: Tensor) -> Tensor:
         s = self.law.score(y)
-        return (s if self.bumps is None else s + self.bumps.score(y)).to(x.dtype)
+        return s if self.bumps is None else s + self.bumps.score(y)
 
     def diagonal(self, x: Tensor) -> Tensor:
         """Return the diagonal of s2 at points x, (n, D), float64."""
-        y = x.double()
+        return torch.cat([self._diagonal(part) for part in self._rows(x)])
+
+    def _diagonal(self, y: Tensor) -> Tensor:
         h = self.law.hessian_diag(y)
         return h if self.bumps is None else h + self.bumps.hessian_diagonal(y)
 

@@ -7,6 +7,7 @@ import torch
 from torch.func import hessian, vmap
 
 from hosm.distributions import GaussianMixture
+from hosm.estimator import closed_form
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.kernel_correction import bumps_at
 from tests.tolerances import FLOAT64, ILL_CONDITIONED
@@ -72,3 +73,11 @@ def test_columns_and_diagonals_are_those_of_the_matrix(model, x):
 def test_scores_have_the_type_of_the_points(model, x):
     assert model.score(x.float()).dtype == torch.float32
     assert model.score(x).dtype == DOUBLE
+
+
+def test_points_are_answered_in_parts_that_fit_into_memory(model, x, monkeypatch):
+    score, diagonal = model.score(x), model.diagonal(x)
+    monkeypatch.setattr(closed_form, "NUMBERS_PER_CHUNK", 24)  # four points at a time
+    assert len(model._rows(x)) == 7
+    torch.testing.assert_close(model.score(x), score, **FLOAT64)
+    torch.testing.assert_close(model.diagonal(x), diagonal, **FLOAT64)
