@@ -71,7 +71,10 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     if array.dtype.kind in "SUVMm":
         raise ValueError(f"{name} must hold real numbers, got {array.dtype}")
     single = array.dtype in (np.float16, np.float32)
-    x = torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+    try:
+        x = torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+    except ValueError as error:
+        raise ValueError(f"{name} must hold real numbers: {error}") from error
     if x.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n, D), got {tuple(x.shape)}. Reshape your data: "

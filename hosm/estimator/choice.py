@@ -41,7 +41,8 @@ from hosm.estimator.simple_laws import SimpleLaw, shrunk_covariance, simple_laws
 
 __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 
-FOLDS = 5
+FOLDS = 5  # or as many as there are different rows
+FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above the least
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3)  # of the kernels, in median distances of points
 SCALES = (0.3, 1.0, 3.0)  # of the kernels of single columns
@@ -51,17 +52,27 @@ NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there 
 MOST_DRAWS = 20  # noisy points of a row
 JUDGED = 4000  # rows of a fold that judge, at most
 AWAY, AWAY_POINTS = 0.003, 2000  # weight of points far from the rows, and how many there are
+FLOOR = 1e-12
 AWAY_SCALE = 2.0  # standard deviations of these points, over those of the rows
 MOST_SEARCHED = 2_000_000  # numbers in the rows that choose
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
 
 
 def deal(x: Tensor, folds: int = FOLDS, seed: int = 0) -> Tensor:
-    """Return the fold of each row of x, shape (n,), equal rows in one fold."""
+    """Return the fold of each row of x, shape (n,), equal rows in one fold.
+
+    Raises:
+        ValueError: less than `FEWEST_DIFFERENT` rows differ.
+    """
     _, group = torch.unique(x, dim=0, return_inverse=True)
     count = int(group.max()) + 1
+    if count < FEWEST_DIFFERENT:
+        raise ValueError(
+            f"X must hold {FEWEST_DIFFERENT} or more different rows to choose a law by, "
+            f"got {count}"
+        )
     order = torch.randperm(count, generator=Generator().manual_seed(seed))
-    return (order % folds)[group]
+    return (order % min(folds, count))[group]
 
 
 @dataclass(frozen=True)
@@ -192,7 +203,7 @@ class _Rows:
         self.x, self.sigma = x, sigma
         self.draws = max(1, min(MOST_DRAWS, round(NOISY_ROWS / len(x))))
         learned, judged = (Generator().manual_seed(seed + k) for k in (0, 1))
-        parts = [x[fold == k] for k in range(FOLDS)]
+        parts = [x[fold == k] for k in range(int(fold.max()) + 1)]
         self.noisy = [self._noisy(part, sigma, learned) for part in parts]
         self.away = _away(x, Generator().manual_seed(seed + 2))
         self.held = [self._noisy(part[:JUDGED], tau, judged) for part in parts]
@@ -218,7 +229,9 @@ def _away(x: Tensor, generator: Generator) -> Tensor:
 
     Their number is `AWAY_POINTS`. Kernels that nothing holds there would bend the score at will.
     """
-    factor = torch.linalg.cholesky(shrunk_covariance(x)).cpu()
+    covariance = shrunk_covariance(x).cpu()
+    covariance.diagonal().add_(FLOOR)  # rows that fill no volume
+    factor = torch.linalg.cholesky(covariance)
     z = torch.randn(AWAY_POINTS, x.shape[1], generator=generator, dtype=x.dtype)
     return x.mean(0) + AWAY_SCALE * (z @ factor.mT).to(x.device)
 
@@ -227,7 +240,7 @@ class _Fits:
     """Simple laws fitted without each fold; each mixture is fitted once."""
 
     def __init__(self, x: Tensor, fold: Tensor) -> None:
-        self.parts = [x[fold != k] for k in range(FOLDS)]
+        self.parts = [x[fold != k] for k in range(int(fold.max()) + 1)]
         self._known: dict[tuple[SimpleLaw, int], GaussianMixture] = {}
 
     def without(self, law: SimpleLaw, k: int) -> GaussianMixture:
@@ -245,7 +258,7 @@ class _Base:
         self.law = law
         self.models = [
             ClosedFormModel(fits.without(law, k).smoothed(rows.sigma), None, rows.sigma)
-            for k in range(FOLDS)
+            for k in range(len(fits.parts))
         ]
         self.scores = [[model.score(y) for model in self.models] for y in rows.noisy]
         self.held = [
@@ -284,9 +297,10 @@ class _Correction:
         self.width, self.scale, self.rows = width, scale, rows
         self.products = [gradient_products(self.bumps, y) for y in rows.noisy]
         total = torch.stack(self.products).sum(0)
-        self.unit = float(total.diagonal().mean()) / FOLDS
+        folds = len(self.products)
+        self.unit = float(total.diagonal().mean()) / folds
         away = AWAY * gradient_products(self.bumps, rows.away)
-        self.spectra = [torch.linalg.eigh((total - A) / (FOLDS - 1) + away) for A in self.products]
+        self.spectra = [torch.linalg.eigh((total - A) / (folds - 1) + away) for A in self.products]
 
     def linear(self, base: _Base) -> list[tuple[Tensor, Tensor]]:
         """Return b of the rows outside and inside of each fold, for a simple law."""
@@ -296,7 +310,8 @@ class _Correction:
                 for y, scores in zip(self.rows.noisy, base.scores, strict=True)
             ]
         )  # fold of the points, fold left out of the law
-        return [((b[:, k].sum(0) - b[k, k]) / (FOLDS - 1), b[k, k]) for k in range(FOLDS)]
+        folds = len(b)
+        return [((b[:, k].sum(0) - b[k, k]) / (folds - 1), b[k, k]) for k in range(folds)]
 
     def weights(self, outside: Tensor, penalties: Tensor, k: int) -> Tensor:
         """Return the weights that all folds but one give, for L penalties, shape (F, L)."""

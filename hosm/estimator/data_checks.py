@@ -84,7 +84,7 @@ def _steps(x: Tensor, names: Sequence[str]) -> Iterator[str]:
 
 def _determined(x: Tensor, names: Sequence[str]) -> Iterator[str]:
     """Name the columns of the directions in which the rows do not vary."""
-    varies = torch.nonzero(x.amax(0) > x.amin(0)).flatten()
+    varies = torch.nonzero(x.std(0) > 0).flatten()  # 0 also where squares underflow
     if len(varies) < 2 or len(x) <= len(varies):
         return
     y = x[:, varies] - x[:, varies].mean(0)

@@ -44,11 +44,18 @@ __all__ = [
     "ORDERS",
     "OutOfDistributionScores",
     "Reference",
+    "check_order",
     "out_of_distribution_scores",
     "score_features",
 ]
 
 FEWEST_POINTS = 4  # of a reference
+
+
+def check_order(order: int) -> None:
+    """Raise ValueError unless there are features of scores up to this order."""
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(map(str, ORDERS))}, got {order}")
 
 
 @dataclass(frozen=True)
@@ -93,8 +100,7 @@ class Reference:
         Raises:
             ValueError: another order, or less than 4 points.
         """
-        if order not in ORDERS:
-            raise ValueError(f"order must be one of {', '.join(map(str, ORDERS))}, got {order}")
+        check_order(order)
         usual = fitted.usual()
         if x is None:
             own = fitted.unseen[:, [*ORDERS].index(order)]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from hosm.estimator.features import ORDERS
-from hosm.estimator.out_of_distribution import Reference
+from hosm.estimator.out_of_distribution import Reference, check_order
 from hosm.estimator.score_estimator import ScoreEstimator
 from hosm.io import Array
 
@@ -88,10 +89,7 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 is out of its range.
             FloatingPointError: training diverged.
         """
-        if not 0 < self.contamination <= 0.5:
-            raise ValueError(
-                f"contamination must be above 0 and at most 0.5, got {self.contamination}"
-            )
+        self._check()
         estimator = ScoreEstimator() if self.estimator is None else clone(self.estimator)
         if self.random_state is not None:
             estimator.set_params(random_state=self.random_state)
@@ -107,6 +105,13 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.offset_ = -float(self.reference_.own[-self._outliers(size)])
         return self
+
+    def _check(self) -> None:
+        """Raise ValueError for a parameter out of its range, before seconds of work."""
+        share = self.contamination
+        if not isinstance(share, Real) or not 0 < share <= 0.5:
+            raise ValueError(f"contamination must be above 0 and at most 0.5, got {share!r}")
+        check_order(self.order)
 
     def _outliers(self, size: int) -> int:
         """Return how many of so many rows of one law are outliers, at least one."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from hosm.estimator import choice
@@ -83,3 +84,18 @@ def test_of_large_tables_some_rows_choose_and_all_are_fitted(monkeypatch):
     assert found.law.terms == 2 and "mixtures with full covariances" in said
     whole = found.chosen.law.fit(x)
     assert torch.equal(found.law.means, whole.means)
+
+
+def test_fewer_different_rows_than_folds_are_dealt_one_by_one():
+    four = _normal(4, 3)
+    assert sorted(deal(four).tolist()) == [0, 1, 2, 3]
+    assert choose(four, [0.1]).constant
+    assert len(choose(four.repeat(25, 1), [0.1]).chosen.models) == 4
+    with pytest.raises(ValueError, match="X must hold 4 or more different rows .* got 2"):
+        deal(four[:2].repeat(50, 1))
+
+
+def test_rows_that_fill_no_volume_are_fitted():
+    line = _normal(200, 1).repeat(1, 3)
+    found = choose(line, [0.1]).model.diagonal(line)
+    assert bool(found.isfinite().all())

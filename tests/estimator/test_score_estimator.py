@@ -300,6 +300,12 @@ BAD = {
     "a row": ({}, X[0], "X must have shape (n, D), got (3,)"),
     "NaN": ({}, np.where(X == X[7, 1], np.nan, X), "X must hold finite numbers, got NaN"),
     "texts": ({}, X.astype(str), "X must hold real numbers, got <U"),
+    "a text": (
+        {},
+        np.array([["x", 1.0]] * 9, dtype=object),
+        "X must hold real numbers: could not",
+    ),
+    "equal rows": ({}, np.ones((50, 3)), "X must hold 4 or more different rows"),
     "sigma of 0": ({"sigma": 0.0}, X, "got 0.0"),
     "sigma of a word": ({"sigma": "best"}, X, "sigma must be above 0, or 'auto', got 'best'"),
     "no sigma": ({"sigma": []}, X, "sigma must hold at least one number, got none"),
