@@ -5,10 +5,11 @@ same name with `LONGER` at its end.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-__all__ = ["LONGER", "is_longer", "read_runs", "short_name"]
+__all__ = ["LONGER", "WithLonger", "is_longer", "read_runs", "read_with_longer", "short_name"]
 
 Found = TypeVar("Found")
 LONGER = "-whole"  # ends the name of what is kept from a longer run
@@ -39,3 +40,27 @@ def read_runs(
     found = {name: read(run / name, True) for name in names}
     kept = {f"{folder.name}{LONGER}": read(folder, False) for folder in sorted(longer.glob("*/"))}
     return {**found, **kept}
+
+
+@dataclass(frozen=True, eq=False)
+class WithLonger(Generic[Found]):
+    """What this run found: `whole` is a longer run, where one is kept."""
+
+    run: Found
+    whole: Found | None
+
+    @property
+    def longest(self) -> Found:
+        """The longer run if there is one, else this one."""
+        return self.whole or self.run
+
+
+def read_with_longer(read: Callable[[Path], Found], run: Path, longer: Path) -> WithLonger[Found]:
+    """Read what this run found, and what is kept of a longer one.
+
+    Args:
+        read: reads one folder.
+        run: folder of this run.
+        longer: the same of a longer run; it may be missing.
+    """
+    return WithLonger(read(run), read(longer) if longer.is_dir() else None)

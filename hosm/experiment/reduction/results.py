@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hosm.experiment.presenting.longer_runs import WithLonger, read_with_longer
 from hosm.experiment.shared.files import read_frames, read_json
 
 __all__ = ["Reduction", "ReductionRun", "load_reduction"]
@@ -46,17 +47,7 @@ class ReductionRun:
         return int(self.curves["step"].max())
 
 
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """Figure 1: `whole` is a longer run, where one is kept (see `make figure1`)."""
-
-    run: ReductionRun
-    whole: ReductionRun | None
-
-    @property
-    def longest(self) -> ReductionRun:
-        """The longer run if there is one, else this one."""
-        return self.whole or self.run
+Reduction = WithLonger[ReductionRun]
 
 
 def _read(folder: Path) -> ReductionRun:
@@ -75,5 +66,4 @@ def load_reduction(results: Path, kept: Path) -> Reduction:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column, or holds no rows.
     """
-    longer = kept / "reduction"
-    return Reduction(_read(results / "reduction"), _read(longer) if longer.is_dir() else None)
+    return read_with_longer(_read, results / "reduction", kept / "reduction")

@@ -6,13 +6,13 @@ of chance, and any difference decides.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.judge import Claim, Comparison, Pair, decisive
+from hosm.experiment.presenting.judge import Claim, Pair, decisive
 from hosm.experiment.shared.rows import groups
 from hosm.experiment.tabular.results import OURS, TabularRun, errors_by_method, standard_error
 
@@ -51,20 +51,16 @@ def _told(places: Sequence[Place]) -> str:
     return ", ".join(named) if named else "none"
 
 
-def _never_worse(errors: Errors) -> Claim:
-    """Return the claim about a constant and the Gaussian, whichever is better."""
-    pairs = {}
-    for place, part in errors.items():
-        best: pd.Series | float = min(1.0, float(part[GAUSSIAN].mean()))
-        best = part[GAUSSIAN] if best < 1 else 1.0
-        pairs[place] = _pair(part[OURS], best, NO_WORSE)
-    missed = [place for place, pair in pairs.items() if decisive("<=", [pair]).left > pair.right]
+def _in_every_cell(
+    name: str, errors: Errors, statement: str, pairs: Mapping[Place, Pair]
+) -> Claim:
+    """Return the claim that left is at most right in every cell, which names those where not."""
+    missed = [place for place, pair in pairs.items() if pair.left > pair.right]
     worst = decisive("<=", [*pairs.values()])
     return Claim(
-        "tabular-never-worse-than-constant",
+        name,
         _where(errors),
-        f"by default the error of the Hessian's diagonal is at most {NO_WORSE:g} times that of "
-        "the best constant, or of the Gaussian where that is better",
+        statement,
         worst.left,
         "<=",
         worst.right,
@@ -73,21 +69,40 @@ def _never_worse(errors: Errors) -> Claim:
     )
 
 
+def _never_worse(errors: Errors) -> Claim:
+    """Return the claim about a constant and the Gaussian, whichever is better."""
+    pairs = {}
+    for place, part in errors.items():
+        gaussian = part[GAUSSIAN]
+        pairs[place] = _pair(part[OURS], gaussian if gaussian.mean() < 1 else 1.0, NO_WORSE)
+    return _in_every_cell(
+        "tabular-never-worse-than-constant",
+        errors,
+        f"by default the error of the Hessian's diagonal is at most {NO_WORSE:g} times that of "
+        "the best constant, or of the Gaussian where that is better",
+        pairs,
+    )
+
+
 def _against_gaussian(errors: Errors) -> Claim:
     """Return the claim about the best constant that the rows give."""
-    pairs = {place: _pair(part[OURS], part[GAUSSIAN], NO_WORSE) for place, part in errors.items()}
-    missed = [place for place, pair in pairs.items() if pair.left > pair.right]
-    worst = decisive("<=", [*pairs.values()])
-    return Claim(
+    return _in_every_cell(
         "tabular-never-worse-than-gaussian",
-        _where(errors),
+        errors,
         f"by default the error of the Hessian's diagonal is at most {NO_WORSE:g} times that of "
         "the Gaussian of Ledoit and Wolf, a constant that the rows give",
-        worst.left,
-        "<=",
-        worst.right,
-        f"{len(missed)} of {len(pairs)} cells are above: {_told(missed)}",
-        error=worst.error,
+        {place: _pair(part[OURS], part[GAUSSIAN], NO_WORSE) for place, part in errors.items()},
+    )
+
+
+def _where_mixture(errors: Errors) -> Claim:
+    """Return the claim about laws that are mixtures of Gaussians."""
+    return _in_every_cell(
+        "tabular-near-mixture",
+        errors,
+        f"where the truth is a mixture of Gaussians, the error is at most {NEAR_MIXTURE:g} times "
+        "that of a mixture by BIC",
+        {place: _pair(part[OURS], part[MIXTURE], NEAR_MIXTURE) for place, part in errors.items()},
     )
 
 
@@ -99,41 +114,15 @@ def _against_kernels(errors: Errors) -> Claim:
         if part[OURS].mean() > min(part[name].mean() for name in KERNELS)
     ]
     share = 1 - len(missed) / len(errors)
-    return _share_claim(
+    return Claim(
         "tabular-beats-kernels",
-        errors,
-        f"the error is at most that of the better of kernel density and Stein's kernel in at "
+        _where(errors),
+        "the error is at most that of the better of kernel density and Stein's kernel in at "
         f"least {MOST_CELLS:.0%} of cells",
         share,
+        ">=",
         MOST_CELLS,
         f"{share:.0%} of {len(errors)} cells; not {_told(missed)}",
-    )
-
-
-def _share_claim(
-    name: str, errors: Errors, statement: str, share: float, least: float, evidence: str
-) -> Claim:
-    comparison: Comparison = ">="
-    return Claim(name, _where(errors), statement, share, comparison, least, evidence)
-
-
-def _where_mixture(errors: Errors) -> Claim:
-    """Return the claim about laws that are mixtures of Gaussians."""
-    pairs = {
-        place: _pair(part[OURS], part[MIXTURE], NEAR_MIXTURE) for place, part in errors.items()
-    }
-    missed = [place for place, pair in pairs.items() if pair.left > pair.right]
-    worst = decisive("<=", [*pairs.values()])
-    return Claim(
-        "tabular-near-mixture",
-        _where(errors),
-        f"where the truth is a mixture of Gaussians, the error is at most {NEAR_MIXTURE:g} times "
-        "that of a mixture by BIC",
-        worst.left,
-        "<=",
-        worst.right,
-        f"{len(missed)} of {len(pairs)} cells are above: {_told(missed)}",
-        error=worst.error,
     )
 
 
@@ -145,12 +134,13 @@ def _where_no_mixture(errors: Errors) -> Claim:
         ratios.setdefault(law, []).append(math.log(ratio))
     means = {law: math.exp(float(np.mean(logs))) for law, logs in ratios.items()}
     share = sum(mean <= BELOW_MIXTURE for mean in means.values()) / len(means)
-    return _share_claim(
+    return Claim(
         "tabular-beats-mixture",
-        errors,
+        _where(errors),
         f"where it is not, the error is at most {BELOW_MIXTURE:g} times that of a mixture by BIC "
         f"on at least {HALF:.0%} of the laws",
         share,
+        ">=",
         HALF,
         f"geometric means of the ratio over cells: {formats.at_each(means, 2)}",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hosm.experiment.presenting.longer_runs import WithLonger, read_with_longer
 from hosm.experiment.shared.files import read_frames, read_json
 from hosm.experiment.shared.rows import groups
 
@@ -50,17 +51,7 @@ class TabularRun:
     card: dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Tabular:
-    """The benchmark of tables: `whole` is a longer run, where one is kept."""
-
-    run: TabularRun
-    whole: TabularRun | None
-
-    @property
-    def longest(self) -> TabularRun:
-        """The longer run if there is one, else this one."""
-        return self.whole or self.run
+Tabular = WithLonger[TabularRun]
 
 
 def errors_by_method(
@@ -97,5 +88,4 @@ def load_tabular(results: Path, kept: Path) -> Tabular:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column, or holds no rows.
     """
-    longer = kept / "tabular"
-    return Tabular(_read(results / "tabular"), _read(longer) if longer.is_dir() else None)
+    return read_with_longer(_read, results / "tabular", kept / "tabular")
