@@ -8,6 +8,7 @@ import torch
 
 from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal
+from hosm.estimator.kernel_correction import quadratic
 from hosm.estimator.simple_laws import SimpleLaw
 
 DOUBLE = torch.float64
@@ -99,3 +100,18 @@ def test_rows_that_fill_no_volume_are_fitted():
     line = _normal(200, 1).repeat(1, 3)
     found = choose(line, [0.1]).model.diagonal(line)
     assert bool(found.isfinite().all())
+
+
+def test_the_correction_of_all_rows_is_shrunk_by_its_penalty():
+    x = torch.cat([_normal(100, 1), 0.3 * _normal(100, 1, 1) + 3])
+    rows = choice._Rows(x, deal(x), 0.1, 0.1, 0)
+    law = SimpleLaw(1, "shrunk").fit(x)
+    weak, strong = (
+        choice._fitted_bumps(rows, replace(_candidate(x[:, 0], 1.0, 0.5), penalty=p), law)
+        for p in (1e-3, 1e3)
+    )
+    assert float(strong.weights.norm()) < 0.01 * float(weak.weights.norm())
+    loss = quadratic(strong, torch.cat(rows.noisy), law.smoothed(0.1).score(torch.cat(rows.noisy)))
+    ridge = 1e3 * float(loss.A.diagonal().mean())  # so large that A hardly counts
+    error = (strong.weights + loss.b / ridge).norm()
+    assert float(error) < 0.2 * float(strong.weights.norm())

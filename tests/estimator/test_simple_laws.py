@@ -41,3 +41,18 @@ def test_laws_have_no_more_numbers_than_the_data_bear():
 
 def test_a_law_says_what_it_is():
     assert str(SimpleLaw(3, "tied")) == "a mixture of 3 Gaussians with shared covariances"
+
+
+def test_a_prior_draws_covariances_towards_their_target():
+    x = torch.cat(
+        [
+            torch.randn(30, 2, generator=torch.Generator().manual_seed(k)).double() * s + 6 * k
+            for k, s in ((0, 1.0), (1, 0.2))
+        ]
+    )
+    plain, shrunk = (SimpleLaw(2, "full", prior).fit(x) for prior in (0.0, 3.0))
+    pooled = sum(w * c for w, c in zip(plain.weights, plain.covariances, strict=True))
+    for k, (weight, own) in enumerate(zip(plain.weights, plain.covariances, strict=True)):
+        share = 6 / (6 + 60 * weight)  # of a prior of 3 rows for each of 2 columns
+        expected = (1 - share) * own + share * (pooled + own.diagonal().diag()) / 2
+        torch.testing.assert_close(shrunk.covariances[k], expected, **FLOAT64)

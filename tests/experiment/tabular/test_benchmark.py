@@ -12,6 +12,7 @@ from hosm.experiment.tabular.study import benchmark, real_tables, study
 from hosm.experiment.tabular.study.benchmark import Cell, calibration, cell_rows
 from hosm.experiment.tabular.study.rivals import Answer, Mixture, ledoit_wolf
 from tests.project.test_layers import ROOT
+from tests.tolerances import FLOAT64
 
 DOUBLE = torch.float64
 RIVAL = ("Ledoit-Wolf Gaussian",)
@@ -33,6 +34,8 @@ def test_the_truth_is_that_of_standardised_columns():
     inverse = torch.linalg.inv(torch.corrcoef(x.mT))
     found = -truth.answer.hessian[0]
     torch.testing.assert_close(found, inverse, rtol=0.2, atol=0)  # of 4,000 rows: some 2 / 63
+    steps, changes = truth.x.diff(dim=0), truth.answer.score.diff(dim=0)
+    torch.testing.assert_close(changes, -steps @ found, **FLOAT64)
 
 
 def test_an_exact_law_is_calibrated_and_an_inflated_one_is_not():
