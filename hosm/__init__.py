@@ -6,8 +6,8 @@ the Data Distribution by Denoising", NeurIPS 2021), and uses them.
 
 Read the folders in this order: `distributions`, `noise`, `operators`, `tweedie`, `networks`,
 `autodiff`, `scores`, `objectives`, `training`, `uncertainty`, `samplers`, `metrics`; then
-`estimator`, the front door; `causal`, the causal graph of variables; `io` and `cli`, files and the
-command `hosm`; and `experiment`, which reproduces the paper.
+`estimator`, the front door; `pictures`, that of pictures; `causal`, the causal graph of variables;
+`io` and `cli`, files and the command `hosm`; and `experiment`, which reproduces the paper.
 """
 
 import importlib
@@ -18,15 +18,20 @@ import hosm.moved  # noqa: F401  old import paths, for one release
 if TYPE_CHECKING:
     from hosm.estimator.outlier_detector import OutlierDetector
     from hosm.estimator.score_estimator import ScoreEstimator
+    from hosm.pictures.picture_denoiser import PictureDenoiser
 
-__all__ = ["OutlierDetector", "ScoreEstimator"]
+__all__ = ["OutlierDetector", "PictureDenoiser", "ScoreEstimator"]
 __version__ = "0.1.0"
 
-PLACES = {"OutlierDetector": "outlier_detector", "ScoreEstimator": "score_estimator"}
+PLACES = {
+    "OutlierDetector": "estimator.outlier_detector",
+    "PictureDenoiser": "pictures.picture_denoiser",
+    "ScoreEstimator": "estimator.score_estimator",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import an estimator at its first use: importing hosm alone stays fast."""
     if name in PLACES:
-        return getattr(importlib.import_module(f"hosm.estimator.{PLACES[name]}"), name)
+        return getattr(importlib.import_module(f"hosm.{PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

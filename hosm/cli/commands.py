@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from hosm.estimator import ScoreEstimator, out_of_distribution_scores
-from hosm.estimator.archive import read_archive
 from hosm.io import (
     Array,
     check_output,
@@ -27,6 +26,7 @@ from hosm.io import (
     map_over_patches,
     patch_corners,
     random_patches,
+    read_archive,
     read_pages,
     read_rows,
     write,

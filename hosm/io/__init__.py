@@ -2,10 +2,12 @@
 
 `tables` reads rows of numbers and `pictures` reads pages; `results` writes either by the suffix
 of the path; `patches` cuts pictures into overlapping patches and puts them together again;
+`archives` holds models;
 `atomic_write` is how every file of the library is written; `formats` has what the kinds of files
 share.
 """
 
+from hosm.io.archives import read_archive, write_archive
 from hosm.io.atomic_write import write_whole
 from hosm.io.formats import Array
 from hosm.io.patches import cut_patches, map_over_patches, patch_corners, random_patches
@@ -22,8 +24,10 @@ __all__ = [
     "map_over_patches",
     "patch_corners",
     "random_patches",
+    "read_archive",
     "read_pages",
     "read_rows",
     "write",
+    "write_archive",
     "write_whole",
 ]

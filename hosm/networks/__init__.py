@@ -1,7 +1,8 @@
 """Backbones: plain networks that know nothing of scores.
 
-`mlp` has multilayer perceptrons for points, with or without a noise scale as input; `unet` has
-the U-Net for images, which needs the extra `images` and is imported only when it is asked for.
+`mlp` has multilayer perceptrons for points, with or without a noise scale as input; `picture_unet`
+a U-Net without biases for pictures of any size; `unet` the U-Net for images of one size, which
+needs the extra `images` and is imported only when it is asked for.
 """
 
 from hosm.networks.mlp import (

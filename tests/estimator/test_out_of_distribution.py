@@ -7,11 +7,11 @@ import torch
 import hosm
 from hosm.distributions import GaussianMixture
 from hosm.estimator import out_of_distribution_scores, score_features
-from hosm.estimator.archive import read_archive, write_archive
 from hosm.estimator.choice import deal
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.features import Usual, features_of, unseen_deviations
 from hosm.estimator.simple_laws import SimpleLaw
+from hosm.io import read_archive, write_archive
 from tests.tolerances import FLOAT32, FLOAT64
 
 RNG = np.random.default_rng(0)

@@ -21,11 +21,12 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "training": "checks io noise autodiff objectives",
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
+    "pictures": "checks io noise operators networks objectives training uncertainty",
     "causal": "checks io estimator",
-    "cli": "checks io estimator",
+    "cli": "checks io estimator pictures",
     "moved": "",
 }
-ABOVE = {"causal", "cli", "moved"}
+ABOVE = {"causal", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses tabular"

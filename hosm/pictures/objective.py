@@ -1,0 +1,96 @@
+r"""What a model of pictures is trained by: denoising score matching, and likelihood of windows.
+
+Means by the squared error over sigma^2, which is the denoising score matching loss of s1 = (m - y)
+/ sigma^2 in units of sigma (Vincent, "A Connection Between Score Matching and Denoising
+Autoencoders", 2011), so that every noise scale counts alike. Covariances by the target
+`likelihood` of `hosm.objectives.targets`, on square windows: the sum of -log N(x; m, C) of a
+window and the same of each pixel alone, m without gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hosm import noise
+from hosm.operators.inverses import positive_inverse
+from hosm.pictures.covariance import WINDOW
+from hosm.training import Settings
+
+__all__ = ["PictureObjective", "window_likelihood", "windows"]
+
+
+def windows(maps: Tensor, side: int) -> Tensor:
+    """Cut maps into square windows, shape (n windows, k, channels side side).
+
+    Args:
+        maps: shape (n, k, channels, height, width); both sides divisible by `side`.
+        side: of a window, in pixels.
+    """
+    count, k, channels, height, width = maps.shape
+    cut = maps.view(count, k, channels, height // side, side, width // side, side)
+    number = count * (height // side) * (width // side)
+    return cut.permute(0, 3, 5, 1, 2, 4, 6).reshape(number, k, channels * side * side)
+
+
+def window_likelihood(error: Tensor, own: Tensor, shared: Tensor, side: int) -> Tensor:
+    """Return the score of windows, over their numbers of pixels and channels, shape (windows,).
+
+    Args:
+        error: (x - m) / sigma, shape (n, channels, height, width).
+        own: diagonal of S = C / sigma^2, of the same shape.
+        shared: columns of S, shape (n, r, channels, height, width).
+        side: of a window, in pixels; it divides height and width.
+
+    Returns:
+        -log N(error; 0, S) plus that of each pixel alone, in nats, both without their constant.
+    """
+    e, d = (windows(each.unsqueeze(1), side).squeeze(1) for each in (error, own))
+    factor = windows(shared, side).mT
+    variance = d + factor.square().sum(2)
+    score = (e.square() / variance + variance.log()).sum(1) / 2
+    if factor.shape[2]:
+        inverse = positive_inverse(d, factor)
+        whole = inverse.forms(e.unsqueeze(1)).squeeze(1) + inverse.log_determinant()
+    else:
+        whole = 2 * score
+    return (score + whole / 2) / e.shape[1]
+
+
+class PictureObjective(nn.Module):
+    """Both terms of a batch of square crops, for `hosm.training.fit`.
+
+    Args:
+        model: a `PictureModel`.
+        settings: sigma must be the model's.
+
+    Raises:
+        ValueError: it is not.
+    """
+
+    names = ("dsm", "likelihood")
+    weights = (1.0, 0.1)
+
+    def __init__(self, model: nn.Module, settings: Settings) -> None:
+        super().__init__()
+        own: Any = model.sigma
+        if own != settings.sigma:
+            raise ValueError(f"sigma must be the model's, {own}, got {settings.sigma}")
+        self.model, self.settings = model, settings
+        self.watched = {"dsm": "trunk.", "likelihood": "covariance."}
+
+    def forward(self, x: Tensor, z: Tensor, v: Tensor, t: Tensor) -> Tensor:
+        """Return both terms, shape (2,), of crops as flat points (see `hosm.training.Batch`)."""
+        model: Any = self.model
+        side = math.isqrt(x.shape[1] // model.channels)
+        clean, unit = (each.view(len(x), model.channels, side, side) for each in (x, z))
+        sigma = noise.noise_scales(t, model.sigma)
+        scale = sigma.view(-1, 1, 1, 1)
+        noisy = (clean + scale * unit).contiguous(memory_format=torch.channels_last)
+        mean, own, shared = model.relative(noisy, sigma)
+        error = (clean - mean) / scale
+        score = window_likelihood(error.detach(), own, shared, math.gcd(WINDOW, side))
+        return torch.stack([error.square().mean(), score.mean()])

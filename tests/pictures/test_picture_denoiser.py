@@ -1,0 +1,202 @@
+"""The front door for pictures: learned from pictures, right for pictures of any size."""
+
+import numpy as np
+import pytest
+import torch
+
+import hosm
+from hosm.pictures import PictureDenoiser, picture_denoiser
+from hosm.pictures.crops import Crops
+from hosm.pictures.tiles import Tile, part, tiles
+
+SMALL = {"widths": (16, 24), "blocks": 1, "rank": 2, "crop": 32, "batch_size": 4}
+
+
+def picture(seed, height=96, width=80, colour=False):
+    """Smooth shades with edges, 0 to 255."""
+    rng = np.random.default_rng(seed)
+    down, across = np.mgrid[:height, :width] / 16
+    planes = [
+        np.sin(down * a + b) + np.sin(across * c + d) + 2 * (down + across * a > 4)
+        for a, b, c, d in rng.random((3 if colour else 1, 4))
+    ]
+    planes = [255 * (p - p.min()) / np.ptp(p) for p in planes]
+    return np.stack(planes, 2) if colour else planes[0]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["grey", "colour"])
+def fitted(request):
+    """A denoiser after few steps, a clean and a noisy picture that it has not seen."""
+    pictures = [picture(seed, colour=request.param) for seed in range(6)]
+    made = PictureDenoiser(max_steps=300, learning_rate=1e-2, **SMALL).fit(pictures)
+    clean = picture(9, 101, 67, request.param)
+    return made, clean, clean + 25 * np.random.default_rng(0).standard_normal(clean.shape)
+
+
+def test_it_denoises_and_knows_its_error(fitted):
+    made, clean, noisy = fitted
+    found = made.denoise(noisy, 25)
+    error = np.square(found.mean - clean)
+    assert found.mean.shape == clean.shape and found.mean.dtype == np.float32
+    assert error.mean() < (0.35 if clean.ndim == 2 else 0.75) * 625
+    assert 0.25 < error.mean() / found.variance.mean() < 2
+    low, high = found.interval(0.9)
+    assert 0.75 < ((low < clean) & (clean < high)).mean() < 0.99
+
+
+def test_units_do_not_matter(fitted):
+    made, _, noisy = fitted
+    one, other = made.denoise(noisy, 25), made.denoise(noisy / 255, 25 / 255)
+    assert np.allclose(one.mean, 255 * other.mean, rtol=1e-3, atol=1e-2)
+    assert np.allclose(one.variance, 255**2 * other.variance, rtol=1e-2)
+
+
+def test_tiles_leave_no_seam(fitted, monkeypatch):
+    made, _, noisy = fitted
+    whole = made.denoise(noisy, 25)
+    monkeypatch.setattr(picture_denoiser, "TILE", 24)
+    tiled = made.denoise(noisy, 25)
+    assert np.allclose(whole.mean, tiled.mean, atol=1e-2)
+    assert np.allclose(whole.variance, tiled.variance, rtol=1e-3)
+    window = (40, 20, 32, 32)
+    assert np.allclose(
+        whole.covariance(window).diagonal().numpy(),
+        tiled.variance[40:72, 20:52].ravel(),
+        rtol=1e-3,
+    )
+
+
+def test_directions_and_draws_of_a_window_are_of_its_covariance(fitted):
+    found = fitted[0].denoise(fitted[2], 25)
+    window = (10, 20, 12, 9)
+    matrix = found.covariance(window).to_dense().double().numpy()
+    values, directions = found.directions(window, 3)
+    flat = directions.reshape(3, -1)
+    assert np.allclose(values, np.linalg.eigvalsh(matrix)[::-1][:3], rtol=1e-3)
+    assert np.allclose(flat @ flat.T, np.eye(3), atol=1e-3)
+    assert np.allclose(np.einsum("ki,ij,kj->k", flat, matrix, flat), values, rtol=1e-3)
+    draws = found.sample(4000, window, random_state=0)
+    mean = found.mean[10:22, 20:29]
+    assert draws.shape == (4000, *mean.shape)
+    variance = np.square(draws - mean).mean(0)
+    assert np.allclose(variance, found.variance[10:22, 20:29], rtol=6 * np.sqrt(2 / 4000))
+    assert np.array_equal(draws[:2], found.sample(2, window, random_state=0))
+    assert found.sample(1).shape == (1, *found.mean.shape)
+
+
+def test_a_noise_scale_for_each_pixel(fitted):
+    made, _, noisy = fitted
+    scale = np.full(noisy.shape[:2], 25.0)
+    assert np.allclose(made.denoise(noisy, scale).mean, made.denoise(noisy, 25).mean, atol=1e-2)
+    scale[50:] = 10
+    found = made.denoise(noisy, scale)
+    assert found.std[60:].mean() < 0.7 * found.std[:40].mean()
+
+
+def test_a_scaled_posterior_scales_all_its_answers(fitted):
+    found = fitted[0].denoise(fitted[2], 25)
+    window, wide = (0, 0, 8, 8), found.scaled(4.0)
+    assert np.allclose(wide.std, 2 * found.std, rtol=1e-5)
+    assert np.allclose(wide.directions(window, 2)[0], 4 * found.directions(window, 2)[0])
+    one, other = (each.sample(1, window, 0) - each.mean[:8, :8] for each in (found, wide))
+    assert np.allclose(2 * one, other, atol=1e-3)
+
+
+def test_a_saved_model_answers_alike(fitted, tmp_path):
+    made, _, noisy = fitted
+    made.save(tmp_path / "m.hosm")
+    again = PictureDenoiser.load(tmp_path / "m.hosm")
+    assert np.array_equal(made.denoise(noisy, 25).mean, again.denoise(noisy, 25).mean)
+    assert again.sigma_ == made.sigma_ and again.history_ == made.history_
+
+
+def test_the_same_seed_gives_the_same_model():
+    pictures = [picture(seed) for seed in range(2)]
+    means = [
+        PictureDenoiser(max_steps=5, **SMALL).fit(pictures).denoise(pictures[0], 20).mean
+        for _ in range(2)
+    ]
+    assert np.array_equal(*means)
+    assert hosm.PictureDenoiser is PictureDenoiser
+
+
+@pytest.mark.parametrize(
+    "pictures, text",
+    [
+        ([], "one picture or more"),
+        ([picture(0)[:20]], "no smaller than a crop of 32"),
+        ([picture(0), picture(1, colour=True)], "all be grey or all be colour"),
+        ([np.full((64, 64), 7.0)], "numbers that differ"),
+        ([np.full((64, 64), np.nan)], "finite numbers"),
+        ([np.zeros((64, 64, 4))], "got \\(64, 64, 4\\)"),
+    ],
+)
+def test_pictures_that_cannot_be_learned_from(pictures, text):
+    with pytest.raises(ValueError, match=text):
+        PictureDenoiser(max_steps=1, **SMALL).fit(pictures)
+
+
+@pytest.mark.parametrize(
+    "sigma, text",
+    [
+        (0, "sigma must be a finite number above 0, got 0"),
+        (np.nan, "sigma must be"),
+        (np.ones((3, 3)), "shape"),
+    ],
+)
+def test_noise_that_cannot_be(fitted, sigma, text):
+    with pytest.raises(ValueError, match=text):
+        fitted[0].denoise(fitted[2], sigma)
+
+
+def test_what_cannot_be_denoised_or_asked(fitted):
+    made, clean, noisy = fitted
+    with pytest.raises(ValueError, match="picture must have shape"):
+        made.denoise(noisy[..., None], 25)
+    with pytest.raises(ValueError, match="finite"):
+        made.denoise(np.full_like(noisy, np.inf), 25)
+    found = made.denoise(noisy, 25)
+    with pytest.raises(ValueError, match="window must lie within"):
+        found.sample(1, (90, 0, 32, 32))
+    with pytest.raises(ValueError, match="window must lie within"):
+        found.covariance((0, 0, 0, 1))
+    tall = made.denoise(np.resize(noisy, (150, 80, *noisy.shape[2:])), 25)
+    with pytest.raises(ValueError, match="at most 9216 pixels, got 150 x 80"):
+        tall.directions((0, 0, 150, 80), 1)
+
+
+# Crops and tiles ------------------------------------------------------------------------------
+
+
+def test_crops_are_parts_of_the_pictures_in_all_eight_positions():
+    page = np.arange(40 * 50, dtype=float).reshape(40, 50)
+    crops = Crops([page], [(40, 50)], 16, 200, 2.0, 0)
+    points = 2 * crops(3).view(200, 16, 16)
+    assert torch.equal(points, 2 * crops(3).view(200, 16, 16))
+    assert not torch.equal(points, 2 * crops(4).view(200, 16, 16))
+    steps = {(int(p[0, 1] - p[0, 0]), int(p[1, 0] - p[0, 0])) for p in points}
+    assert steps == {(a, b) for u in (1, -1) for v in (50, -50) for a, b in ((u, v), (v, u))}
+    assert (points.amax((1, 2)) - points.amin((1, 2)) == 15 * 51).all()
+
+
+@pytest.mark.parametrize("height, width, side", [(1, 1, 8), (20, 33, 8), (16, 16, 16)])
+def test_tiles_cover_each_pixel_once(height, width, side):
+    count = np.zeros((height, width))
+    for tile in tiles(height, width, side):
+        count[tile.top : tile.top + tile.height, tile.left : tile.left + tile.width] += 1
+    assert (count == 1).all()
+
+
+@pytest.mark.parametrize("tile", [Tile(0, 0, 5, 7), Tile(9, 3, 4, 4), Tile(3, 0, 1, 1)])
+def test_a_part_is_cut_from_what_the_network_returns(tile):
+    page = np.arange(13.0 * 7).reshape(13, 7)
+    shapes = []
+
+    def network(maps):
+        shapes.append(maps[0].shape)
+        return [maps[0], np.stack([maps[0], maps[1]], 2)]
+
+    one, two = part((page, -page), tile, 8, 4, network)
+    wanted = page[tile.top : tile.top + tile.height, tile.left : tile.left + tile.width]
+    assert np.array_equal(one, wanted) and np.array_equal(two, np.stack([wanted, -wanted], 2))
+    assert all(side % 4 == 0 for side in shapes[0])
