@@ -5,8 +5,8 @@ For y = x + sigma z, z ~ N(0, I), and a picture x of any size,
 $$x = m + D^{1/2} e + \sum_k b_k \odot \zeta_k ,$$
 
 with m = E[x | y], a diagonal D, r pictures b_k, and independent standard normal e and zeta_k.
-Where a zeta_k is one number for a whole window, the covariance of the window is the diagonal plus low
-rank of Meng, Song, Li and Ermon ("Estimating High Order Gradients of the Data Distribution by
+Where a zeta_k is one number for a whole window, the covariance of the window is the diagonal plus
+low rank of Meng, Song, Li and Ermon ("Estimating High Order Gradients of the Data Distribution by
 Denoising", NeurIPS 2021, section 4.1); `hosm.pictures.covariance` says how windows join. By
 Tweedie's formula m gives s1 = (m - y) / sigma^2, and C gives s2 = (C / sigma^2 - I) / sigma^2.
 

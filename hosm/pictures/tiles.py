@@ -2,7 +2,8 @@
 
 A tile is read with a margin as wide as the network looks (`reach`), and begins at a multiple of
 what the network folds, so that the results of tiles are those of the whole picture, up to
-rounding: there are no seams. A picture whose sides are no such multiples is continued by its mirror image.
+rounding: there are no seams. A picture whose sides are no such multiples is continued by its
+mirror image.
 """
 
 from __future__ import annotations

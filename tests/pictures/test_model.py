@@ -86,7 +86,8 @@ def test_the_likelihood_of_windows_is_that_of_dense_gaussians(rank):
     own, shared = 0.1 + torch.rand_like(error), torch.randn(2, rank, 3, 4, 4).double()
     found = window_likelihood(error, own, shared, 2)
     wanted = []
-    for e, d, b in zip(*(windows(m, 2) for m in (error[:, None], own[:, None], shared))):
+    parts = (windows(maps, 2) for maps in (error[:, None], own[:, None], shared))
+    for e, d, b in zip(*parts, strict=True):
         matrix = torch.diag(d[0]) + b.T @ b
         law = torch.distributions.MultivariateNormal(torch.zeros(12).double(), matrix)
         alone = torch.distributions.Normal(0, matrix.diagonal().sqrt())
