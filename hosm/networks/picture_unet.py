@@ -27,13 +27,31 @@ __all__ = ["PictureUNet"]
 FOLD = 2  # pixels along each axis that are folded into channels
 
 
+class _Convolution(nn.Module):
+    """A convolution without bias, whose weights are one matrix, as the optimiser Muon needs them.
+
+    Args:
+        inputs: channels of what it reads.
+        outputs: channels of what it returns.
+        size: side of the kernel, odd; sizes of pictures stay.
+    """
+
+    def __init__(self, inputs: int, outputs: int, size: int = 3) -> None:
+        super().__init__()
+        self.shape = (outputs, inputs, size, size)
+        bound = (inputs * size**2) ** -0.5
+        self.weight = nn.Parameter(torch.empty(outputs, inputs * size**2).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.conv2d(x, self.weight.view(self.shape), padding=self.shape[2] // 2)
+
+
 class _Residual(nn.Module):
     """x plus two convolutions of x, which begin at zero."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.inner = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.outer = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.inner, self.outer = _Convolution(width, width), _Convolution(width, width)
         nn.init.zeros_(self.outer.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,9 +88,9 @@ class PictureUNet(nn.Module):
         folded, pairs = channels * FOLD**2, list(zip(widths, widths[1:], strict=False))
         self.first = nn.Conv2d(folded + 1, widths[0], 3, padding=1, bias=False)
         self.down = nn.ModuleList([_blocks(fine, blocks) for fine, _ in pairs])
-        self.shrink = nn.ModuleList([nn.Conv2d(a, b, 2, 2, bias=False) for a, b in pairs])
+        self.shrink = nn.ModuleList([_Convolution(FOLD**2 * a, b, 1) for a, b in pairs])
         self.middle = _blocks(widths[-1], blocks)
-        self.grow = nn.ModuleList([nn.ConvTranspose2d(b, a, 2, 2, bias=False) for a, b in pairs])
+        self.grow = nn.ModuleList([_Convolution(b, FOLD**2 * a, 1) for a, b in pairs])
         self.up = nn.ModuleList([_blocks(fine, blocks) for fine, _ in pairs])
         self.last = nn.Conv2d(widths[0], folded, 3, padding=1, bias=False)
         nn.init.zeros_(self.last.weight)
@@ -111,10 +129,10 @@ class PictureUNet(nn.Module):
         for blocks, shrink in zip(self.down, self.shrink, strict=True):
             x = blocks(x)
             skips.append(x)
-            x = shrink(x)
+            x = shrink(nn.functional.pixel_unshuffle(x, FOLD))
         x = self.middle(x)
         for grow, blocks, skip in reversed(list(zip(self.grow, self.up, skips, strict=True))):
-            x = blocks(grow(x) + skip)
+            x = blocks(nn.functional.pixel_shuffle(grow(x), FOLD) + skip)
         x = x + begin
         return nn.functional.pixel_shuffle(self.last(x), FOLD), x
 

@@ -146,6 +146,7 @@ class PictureDenoiser:
         return Settings(
             sigma=sigma,
             target="likelihood",
+            optimizer="muon",
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
             max_steps=self.max_steps,

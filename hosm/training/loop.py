@@ -1,12 +1,12 @@
 """Training: the plain PyTorch loop, which knows nothing of Ray.
 
 `fit` minimises the joint objective of Meng, Song, Li and Ermon (NeurIPS 2021, equation 12) with
-Adam, a learning rate that falls linearly to zero (Defazio et al., "Optimal Linear Decay Learning
-Rate Schedules and Further Refinements", 2023), an average of the weights, and early stopping on
-the validation loss of the averaged weights: DSM of a joint objective, of heads each its own (see
-`hosm.training.modules`). A distributed run changes it at three points
-only: the shard of each global batch (`shard`), the module that averages gradients (`wrap`) and
-the mean of the validation metrics over workers (`reduce`).
+Adam (or Muon, see `hosm.training.optimizers`), a learning rate that falls linearly to zero
+(Defazio et al., "Optimal Linear Decay Learning Rate Schedules and Further Refinements", 2023), an
+average of the weights, and early stopping on the validation loss of the averaged weights: DSM of a
+joint objective, of heads each its own (see `hosm.training.modules`). A distributed run changes it
+at three points only: the shard of each global batch (`shard`), the module that averages gradients
+(`wrap`) and the mean of the validation metrics over workers (`reduce`).
 
 What a step sees depends on (seed, step) alone: the order of the samples is keyed by (seed,
 epoch), their noise by (seed, epoch, global sample index). A run resumed from `TrainingState`
@@ -27,11 +27,12 @@ from torch import Tensor, nn
 from hosm.checks import values_unread
 from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch
 from hosm.training.modules import JointObjective
+from hosm.training.optimizers import Optimizers
 from hosm.training.settings import Settings
 
 __all__ = ["Diverged", "Progress", "TrainingResult", "fit"]
 
-WITH_STATE_DICT = ("objective", "averaged", "optimizer", "scheduler")  # attributes of a run
+WITH_STATE_DICT = ("objective", "averaged", "optimizers")  # attributes of a run
 SAVED_VALUES = {  # name in a checkpoint -> attribute of a run
     "step": "step",
     "stale": "validations_without_gain",
@@ -110,19 +111,6 @@ def _share_of_newest(width: float) -> Callable[[int], float]:
     return lambda step: 1 - (1 - 1 / step) ** (gamma + 1)
 
 
-def _schedule(settings: Settings) -> Callable[[int], float]:
-    """Return step -> factor of the learning rate: linear from one to zero."""
-    return lambda step: max(0.0, 1 - step / settings.max_steps)
-
-
-def _parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the trained weights as groups of the optimiser: linear skips have no decay."""
-    trained = [(name.split("."), p) for name, p in module.named_parameters() if p.requires_grad]
-    parts = [[p for name, p in trained if ("skip" in name) == spared] for spared in (False, True)]
-    groups = zip(parts, (weight_decay, 0.0), strict=True)
-    return [{"params": part, "weight_decay": decay} for part, decay in groups if part]
-
-
 class RunState:
     """The mutable state of one run: weights, average, optimiser, schedule, best so far.
 
@@ -139,12 +127,7 @@ class RunState:
         self.averaged: Any = copy.deepcopy(objective)
         self.share_of_newest = _share_of_newest(settings.average_width)
         self.wrapped = wrap(self.objective)
-        self.optimizer = torch.optim.AdamW(
-            _parameter_groups(objective, settings.weight_decay),
-            settings.learning_rate,
-            fused=True,
-        )
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, _schedule(settings))
+        self.optimizers = Optimizers(objective, settings)
         self.step, self.validations_without_gain, self.finished = 0, 0, False
         start = {"step": 0, "metrics": {}}
         self.best: dict[str, dict[str, Any]] = {
@@ -166,12 +149,11 @@ class RunState:
         """Take one optimiser step, without reading a value from the device."""
         with values_unread():
             terms = self.wrapped(*batch)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizers.zero_grad()
         sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
         if self.settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
-        self.optimizer.step()
-        self.scheduler.step()
+        self.optimizers.step()
         self.step += 1
         self._average()
         self.sum_of_terms = self.sum_of_terms.to(terms.device) + terms.detach()

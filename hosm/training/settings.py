@@ -6,7 +6,9 @@ import torch, repeats the names and ranges, and tests compare the two.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
+from hosm.checks import check_choice
 from hosm.noise import check_scales
 from hosm.objectives import TARGETS, VarianceReduction
 
@@ -29,7 +31,9 @@ class Settings:
         orthogonal_noise: make the noise of each global batch orthogonal.
         second_order_share: share of each batch that the second-order term is evaluated on, above
             0 and at most 1.
-        learning_rate: of Adam in its first step, above 0; it decays linearly to zero.
+        optimizer: `adam`; or `muon` for the matrices among the weights, and Adam for the rest.
+        learning_rate: of Adam in its first step, above 0; it decays linearly to zero. Matrices
+            under `muon` have twenty times this rate.
         weight_decay: share of each weight that a step of rate one takes off, at least 0, as few
             data need it (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR
             2019). Linear skips are spared, because they do not overfit.
@@ -55,6 +59,7 @@ class Settings:
     gamma: float = 1.0
     orthogonal_noise: bool = False
     second_order_share: float = 1.0
+    optimizer: Literal["adam", "muon"] = "adam"
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
     batch_size: int = 128
@@ -73,6 +78,7 @@ class Settings:
             raise ValueError(
                 f"second_order_share must lie in (0, 1], got {self.second_order_share}"
             )
+        check_choice("optimizer", self.optimizer, ("adam", "muon"))
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
         if not 0 <= self.gamma < float("inf"):

@@ -28,7 +28,7 @@ def picture(seed, height=96, width=80, colour=False):
 def fitted(request):
     """A denoiser after few steps, a clean and a noisy picture that it has not seen."""
     pictures = [picture(seed, colour=request.param) for seed in range(6)]
-    made = PictureDenoiser(max_steps=300, learning_rate=1e-2, **SMALL).fit(pictures)
+    made = PictureDenoiser(max_steps=200, learning_rate=2e-3, **SMALL).fit(pictures)
     clean = picture(9, 101, 67, request.param)
     return made, clean, clean + 25 * np.random.default_rng(0).standard_normal(clean.shape)
 

@@ -19,6 +19,7 @@ from hosm.training import (
     save_checkpoint,
 )
 from hosm.training import loop as training
+from hosm.training.optimizers import MATRIX_RATE, Optimizers, linear_decay
 from tests.tolerances import FLOAT32
 
 DATA = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
@@ -264,8 +265,38 @@ def test_weight_decay_shrinks_all_weights_but_a_linear_skip():
         torch.testing.assert_close(after[name], left * value)
 
 
+def test_muon_moves_every_direction_of_a_matrix_alike_and_adam_each_weight():
+    module = torch.nn.Linear(4, 3)
+    torch.nn.init.zeros_(module.weight)
+    torch.nn.init.zeros_(module.bias)
+    chosen = settings(optimizer="muon", learning_rate=1e-3, max_steps=2)
+    both = Optimizers(module, chosen)
+    module.weight.grad = torch.diag(torch.tensor([5.0, 0.5, 0.05]))[:, [0, 1, 2, 2]]
+    module.bias.grad = torch.tensor([5.0, -0.5, 0.05])
+    both.step()
+    values = torch.linalg.svdvals(module.weight.detach()) / (MATRIX_RATE * 1e-3)
+    assert (values > 0.5).all() and (values < 1.5).all()
+    assert torch.allclose(module.bias, torch.tensor([-1e-3, 1e-3, -1e-3]), rtol=1e-4)
+
+
+def test_a_run_of_muon_resumes_bit_for_bit():
+    chosen, states = settings(optimizer="muon", max_steps=20), []
+
+    def keep(progress):
+        states.append(progress.state())
+
+    straight = run(settings=chosen, report=keep).weights
+    resumed = run(settings=chosen, state=states[0]).weights
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_an_optimizer_is_one_of_two():
+    with pytest.raises(ValueError, match="optimizer must be one of adam, muon, got 'sgd'"):
+        settings(optimizer="sgd")
+
+
 def test_schedule_falls_from_one_to_zero():
-    factor = training._schedule(settings())
+    factor = linear_decay(settings())
     assert [factor(step) for step in (0, 20, 40)] == pytest.approx([1.0, 0.5, 0.0])
 
 
