@@ -9,7 +9,8 @@ $$\zeta_k(i) = \sum_w g_w(i)\, a_{kw}, \qquad \sum_w g_w(i)^2 = \cos^2 + \sin^2 
 so that its variance is 1 at every pixel, C_ii = D_i + |b(i)|^2, and pixels further apart than
 2 WINDOW along an axis are independent given m. The same C is the sum over windows of low-rank
 matrices, C = D + sum_w (g_w b)(g_w b)^T, positive by construction, and the law of a part of the
-picture is that of the whole, marginalised.
+picture is that of the whole, marginalised. Windows that share a squared sum of one are those of
+lapped transforms (Malvar, "Lapped Transforms for Efficient Transform/Subband Coding", 1990).
 """
 
 from __future__ import annotations

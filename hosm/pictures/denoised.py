@@ -1,6 +1,7 @@
 r"""A denoised picture and how sure it is: variances, intervals, directions, draws.
 
-The posterior of the clean picture given the noisy one, N(m, C) (see `hosm.pictures.covariance`).
+The posterior of the clean picture given the noisy one, N(m, C) (see `hosm.pictures.covariance`;
+Meng, Song, Li and Ermon, NeurIPS 2021, section 4.3, for pictures of one size).
 Mean and variances are of the whole picture. What needs covariances asks for a window, whose
 network outputs are computed when they are asked for, so that a picture of any size fits.
 """

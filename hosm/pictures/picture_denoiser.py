@@ -6,7 +6,9 @@ r"""The front door for pictures: learn a denoiser from pictures, and denoise pic
 
 One model serves a range of noise scales. Since it is homogeneous (see
 `hosm.networks.picture_unet`), the units of a noisy picture need not be those of the training
-pictures: what must lie in the range is sigma over the largest value that a picture may have.
+pictures: what must lie in the range is sigma over the largest value that a picture may have. The
+model is that of Meng, Song, Li and Ermon ("Estimating High Order Gradients of the Data
+Distribution by Denoising", NeurIPS 2021), made for pictures of any size (`hosm.pictures.model`).
 """
 
 from __future__ import annotations

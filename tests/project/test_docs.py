@@ -20,6 +20,7 @@ PLUMBING = (  # no mathematics, hence no source
     *("hosm.checks", "hosm.moved", "hosm.io", "hosm.cli"),
     *("hosm.training.checkpoints", "hosm.training.keyed_batches", "hosm.training.settings"),
     *("hosm.estimator.archive", "hosm.estimator.arrays", "hosm.estimator.data_checks"),
+    *("hosm.pictures.crops", "hosm.pictures.tiles"),
 )
 REFERS = re.compile(r"as (in|for) `|Arguments (and errors )?as|see `")
 

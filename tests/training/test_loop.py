@@ -276,7 +276,9 @@ def test_muon_moves_every_direction_of_a_matrix_alike_and_adam_each_weight():
     both.step()
     values = torch.linalg.svdvals(module.weight.detach()) / (MATRIX_RATE * 1e-3)
     assert (values > 0.5).all() and (values < 1.5).all()
-    assert torch.allclose(module.bias, torch.tensor([-1e-3, 1e-3, -1e-3]), rtol=1e-4)
+    assert torch.allclose(module.bias.sign(), torch.tensor([-1.0, 1.0, -1.0]))
+    # the first step of Adam is its rate, but for the epsilon beside gradients of .05
+    assert torch.allclose(module.bias.abs(), torch.full((3,), 1e-3), rtol=1e-4)
 
 
 def test_a_run_of_muon_resumes_bit_for_bit():

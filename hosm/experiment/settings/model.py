@@ -84,6 +84,7 @@ class ModelParams(Section):
     second_order_share: float = Field(default=1.0, gt=0, le=1)
     orthogonal_noise: bool = False
     regime: Regime = "streaming"
+    optimizer: Literal["adam", "muon"] = "adam"
     learning_rate: float = Field(gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     batch_size: int = Field(ge=1)

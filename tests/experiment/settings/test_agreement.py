@@ -42,6 +42,7 @@ CHANGED = {"sigma": 0.25, "target": "moment", "variance_reduction": "control", "
 CHANGED |= {"orthogonal_noise": True, "second_order_share": 0.5, "learning_rate": 0.1}
 CHANGED |= {"weight_decay": 3.0, "batch_size": 7, "max_steps": 11, "average_width": 0.1}
 CHANGED |= {"clip_norm": 1.5, "validate_every": 2, "patience": 4, "seed": 6}
+CHANGED |= {"optimizer": "muon"}
 
 
 def test_every_setting_reaches_training():
@@ -52,7 +53,13 @@ def test_every_setting_reaches_training():
 
 OUT_OF_RANGE = {"sigma": 0.0, "target": "best", "gamma": -1.0, "second_order_share": 1.5}
 OUT_OF_RANGE |= {"learning_rate": 0.0, "weight_decay": -1.0, "batch_size": 0, "max_steps": 0}
-OUT_OF_RANGE |= {"average_width": 0.29, "validate_every": 0, "clip_norm": -1.0, "patience": -1}
+OUT_OF_RANGE |= {
+    "optimizer": "sgd",
+    "average_width": 0.29,
+    "validate_every": 0,
+    "clip_norm": -1.0,
+    "patience": -1,
+}
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
