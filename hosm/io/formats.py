@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import struct
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 from numpy.typing import NDArray
 
@@ -31,8 +28,7 @@ __all__ = [
 
 Array = NDArray[Any]
 Contents = TypeVar("Contents")
-DAMAGE = (ValueError, OSError, EOFError, SyntaxError, BadZipFile, zlib.error, struct.error)
-ASTRAY = (LookupError, TypeError, ArithmeticError, AttributeError, RuntimeError, AssertionError)
+DAMAGE = (ValueError, OSError, EOFError)
 
 
 class FileNote(UserWarning):
@@ -85,10 +81,12 @@ def suffix_among(path: Path, suffixes: Sequence[str]) -> str:
 
 @contextmanager
 def of_another_package() -> Iterator[None]:
-    """Turn errors that another package stumbles into over a damaged file into ValueErrors."""
+    """Turn whatever another package stumbles into over a damaged file into a ValueError."""
     try:
         yield
-    except ASTRAY as error:
+    except (*DAMAGE, ImportError, MemoryError):
+        raise
+    except Exception as error:
         raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from error
 
 

@@ -95,13 +95,13 @@ def read_rows(
 
 
 def _numpy(path: Path) -> Table:
-    with path.open("rb") as stream:
+    with of_another_package(), path.open("rb") as stream:
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if stream.read(1):
                 raise ValueError("it must hold one array, got more")
             return Table(loaded, [])
-    with np.load(path, allow_pickle=False) as archive:
+    with of_another_package(), np.load(path, allow_pickle=False) as archive:
         if len(archive.files) != 1:
             raise ValueError(f"it must hold one array, got {archive.files}")
         return Table(archive[archive.files[0]], [])

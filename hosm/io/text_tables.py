@@ -14,6 +14,7 @@ import csv
 import io
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class _Style:
     decimal: str
     thousands: str
 
-    @property
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Return the pattern of a whole cell."""
         whole, point = r"\d+", re.escape(self.decimal)
@@ -134,12 +135,15 @@ def _without_comments(text: str) -> tuple[str, str]:
 
     Excel's `sep=;` is such a comment.
     """
-    text = re.sub(r"\A\s*\"?sep=.\"?[ \t]*\n", "", text, flags=re.IGNORECASE)
+    excel = re.match(r"\s*\"?sep=.\"?[ \t]*\n", text, re.IGNORECASE)
+    text = text[excel.end() :] if excel else text
     before = re.match(r"(?:[ \t]*(?:#.*)?\n)*", text)
     comments = re.findall(r"^[ \t]*#(.*)", before.group() if before else "", re.MULTILINE)
     if "#" in text:
         text = re.sub(r"^[ \t]*#.*(?:\n|\Z)", "", text, flags=re.MULTILINE)
-    return re.sub(r"^\s*\n", "", text, flags=re.MULTILINE), (comments or [""])[-1]
+    if text[:1].isspace() or any(gap in text for gap in ("\n\n", "\n ", "\n\t")):
+        text = re.sub(r"^[ \t]*\n", "", text, flags=re.MULTILINE)
+    return text, (comments or [""])[-1]
 
 
 def _cells(text: str, separator: str) -> list[list[str]]:
@@ -164,7 +168,7 @@ def _separator(text: str, decimal: str | None) -> str:
     return found if max(map(len, judged)) > 1 else NOTHING
 
 
-def _fitness(rows: list[list[str]]) -> tuple[bool, bool, float]:
+def _fitness(rows: list[list[str]]) -> tuple[bool, bool, bool, float]:
     """Return how well a separator fits: whether rows agree, and the share of numbers."""
     data = rows[1:] or rows
     widths = {len(row) for row in data}
@@ -172,7 +176,7 @@ def _fitness(rows: list[list[str]]) -> tuple[bool, bool, float]:
     share = sum(map(is_number, cells)) / max(1, len(cells))
     short = 0 if any(map(is_number, rows[0])) else 1  # names may lack that of an index
     agree = len(widths) == 1 and max(widths) - short <= len(rows[0]) <= max(widths)
-    return agree and widths != {1}, max(widths) > 1, share
+    return agree and widths != {1}, len(rows[0]) in widths, max(widths) > 1, share
 
 
 def _is_header(first: list[str], rows: list[list[str]], header: bool | None) -> bool:
