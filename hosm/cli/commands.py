@@ -338,15 +338,22 @@ def _denoised(
 def sample(options: Namespace, report: Report) -> Facts:
     """Write draws; return how many. Errors as in `fit`."""
     estimator = _load(options)
+    side = _side(estimator, options) if is_pictures(options.out) else 0
     given = {"law": options.law, "steps": options.steps}
     draws = estimator.sample(options.number, options.seed, **given)
-    if is_pictures(options.out):
-        side = math.isqrt(draws.shape[1])
-        if side * side != draws.shape[1]:
-            size = draws.shape[1]
-            raise ValueError(f"draws must be square to be written as pictures, got {size} numbers")
-        draws = draws.reshape(-1, side, side)
+    draws = draws.reshape(-1, side, side) if side else draws
     return {"draws": len(draws)} | _written(options, {"draws": draws}, _names(estimator))
+
+
+def _side(estimator: ScoreEstimator, options: Namespace) -> int:
+    """Return the side of square draws, or raise ValueError if a file cannot hold them."""
+    size = estimator.n_features_in_
+    side = math.isqrt(size)
+    if side * side != size:
+        raise ValueError(f"draws must be square to be written as pictures, got {size} numbers")
+    if Path(options.out).suffix.lower() == ".png":  # a model knows no whole numbers
+        check_png(np.float64, (side, side), options.number)
+    return side
 
 
 def ood(options: Namespace, report: Report) -> Facts:

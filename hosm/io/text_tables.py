@@ -13,6 +13,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -264,10 +265,17 @@ def _rest(text: str, separator: str, named: bool) -> str:
     """Return the lines below the names."""
     if not named:
         return text
-    stream = io.StringIO(text)
+    end = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal end
+        while end < len(text):
+            start, end = end, text.find("\n", end) + 1 or len(text)
+            yield text[start:end]
+
     delimiter = NOTHING if separator == " " else separator
-    next(csv.reader(stream, delimiter=delimiter))  # names may have ends of lines in them
-    return stream.read()
+    next(csv.reader(lines(), delimiter=delimiter))  # names may have ends of lines in them
+    return text[end:]
 
 
 def _frame(text: str, separator: str, style: _Style) -> Any:  # noqa: ANN401
@@ -281,7 +289,7 @@ def _frame(text: str, separator: str, style: _Style) -> Any:  # noqa: ANN401
     }
     try:
         frame = pandas.read_csv(
-            io.StringIO(text),
+            io.BytesIO(text.encode()),
             header=None,
             na_values=[*MISSING],
             keep_default_na=False,

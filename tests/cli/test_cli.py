@@ -1,6 +1,7 @@
 """The command line: each subcommand on each kind of file, exit codes, one-line errors."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -291,6 +292,11 @@ BAD = {
         "sample {table} -n 0 -o d.csv",
         "n_samples must be a whole number of 1 or more, got 0",
     ),
+    "png of draws": ("sample {grey} -o d.png", "uint8 or uint16, got float64; use .tif or .npy"),
+    "columns of pictures": (
+        "ood {grey} {}/x.png --drop a",
+        "--drop must be given for tables alone, got pictures",
+    ),
     "no square": (
         "sample {table} -o d.png",
         "draws must be square to be written as pictures, got 3",
@@ -302,6 +308,82 @@ BAD = {
     ),
     "info": ("info {}/x.csv", "damaged or no safetensors file"),
 }
+
+
+def test_columns_are_taken_or_left_out(run, facts, tmp_path):
+    rows = [f"town {i},{a},{b},{c}" for i, (a, b, c) in enumerate(X)]
+    (tmp_path / "x.csv").write_text("\n".join(["town,a,b,c", *rows]))
+    plain = facts("fit", "x.csv", "-o", "m", *NETWORK, "--drop", "town")
+    assert plain["dimension"] == 3
+    facts("hessian", "m", "x.csv", "-o", "h.csv", "--columns", "a,b,c")
+    assert read_rows("h.csv").names == NAMES
+    facts("denoise", "m", "x.csv", "-o", "d.csv", "--drop", "town")
+    found = facts("ood", "m", "x.csv", "--drop", "town", "--reference", "x.csv")
+    assert found["points"] == 80
+    code, out, err = run("hessian", "m", "x.csv", "-o", "h.csv")
+    assert code == 1 and err.count("\n") == 1 and "the column 'town' must hold numbers" in err
+    assert "--columns" in err and "--drop" in err
+    two = facts("fit", "x.csv", "-o", "m", *NETWORK, "--columns", "c, a")
+    assert two["dimension"] == 2
+
+
+def test_a_table_that_may_be_read_in_two_ways_is_read_as_it_is_told(run, facts, tmp_path):
+    lines = ["0;1", *(f"{a:.3f};{b:.3f}".replace(".", ",") for a, b, _ in X + [2, 0, 0])]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    code, _, err = run("fit", "x.csv", "-o", "m", *NETWORK, "--decimal", ",")
+    assert code == 1 and "say --header yes or no" in err
+    for header, points in (("yes", 80), ("no", 81)):
+        given = ("--header", header, "--decimal", ",")
+        assert facts("fit", "x.csv", "-o", "m", *NETWORK, *given)["points"] == points
+
+
+def test_notes_are_lines_on_stderr_and_those_of_many_files_are_counted(run, models, tmp_path):
+    (tmp_path / "many").mkdir()
+    clear = np.dstack([PHOTO, np.full_like(PHOTO, 255)]).astype(np.uint8)
+    for number in range(3):
+        Image.fromarray(clear).save(tmp_path / "many" / f"{number}.png")
+    code, out, err = run("ood", models["grey"], "many", "--quiet", "-o", "out.npy")
+    assert code == 0
+    assert err.splitlines() == [
+        "hosm ood: note: many/0.png: the alpha channel, opaque everywhere, is left out",
+        "hosm ood: note: the same of 2 more files: "
+        "the alpha channel, opaque everywhere, is left out",
+    ]
+
+
+def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(
+    run, models, tmp_path, monkeypatch
+):
+    def beyond(page, shape, stride, function):
+        function(page[:4, :4].reshape(1, 16))
+        return [np.linspace(1.4, 262, page.size).reshape(page.shape)] * 2
+
+    monkeypatch.setattr(commands, "map_over_patches", beyond)
+    save(tmp_path / "x.png", PHOTO)
+    code, _, err = run("denoise", models["grey"], "x.png", "-o", "out.png", "--quiet")
+    mean, right = read_pages("out.mean.png")[0], np.linspace(1.4, 262, PHOTO.size)
+    assert code == 0 and mean.dtype == np.uint8
+    np.testing.assert_array_equal(
+        mean.ravel(), np.clip(np.round(right.astype(np.float32)), 0, 255)
+    )
+    clipped = (np.round(right) > 255).sum()
+    text = f"out.mean.png: {clipped} of {PHOTO.size} values, beyond 0 to 255, were clipped"
+    assert f"hosm denoise: note: {text}\n" in err
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(models, tmp_path):
+    data = save(tmp_path / "x.csv", X, NAMES)
+    reader, writer = os.pipe()
+    os.close(reader)  # as `head` does after its lines
+    done = subprocess.run(
+        [sys.executable, "-m", "hosm.cli.arguments", "ood", models["table"], data, "--quiet"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
+    os.close(writer)
+    assert done.returncode == 0
+    assert b"Error" not in done.stderr and b"Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="module")
