@@ -5,8 +5,8 @@
 
 The models and the results are those of `hosm.ScoreEstimator`. Results go to files, whose kind is
 told by their suffix. A few facts are printed to stdout, as lines or with `--json` as one object,
-and progress to stderr. The exit code is 0 on success; 1, with one line on stderr, if a file or a
-value is invalid or the work fails; 2 if the command line cannot be read.
+and progress and notes, of a line each, to stderr. The exit code is 0 on success; 1, with one line
+on stderr, if a file or a value is invalid or the work fails; 2 if the command line cannot be read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hosm import __version__
@@ -23,7 +26,10 @@ from hosm import __version__
 __all__ = ["main", "parser"]
 
 FAILURES = (ValueError, OSError, ImportError, FloatingPointError, MemoryError)
-FILES = ".npy, .npz, .csv, .parquet, .png, .jpg, .tif or a folder of pictures"
+FILES = (
+    "a table (.npy, .npz, .csv, .tsv, .txt, .parquet, .xlsx),\n"
+    "pictures (.png, .jpg, .tif, .bmp, .webp) or a folder of them"
+)
 FIT = f"""learn the scores of a data distribution from clean points or pictures
 
 DATA is {FILES}.
@@ -31,6 +37,7 @@ Rows of a table are points. Of pictures, patches of 8 x 8 pixels at random place
 (--patch), or each picture is one (--whole)."""
 EXAMPLES = {
     "fit": """  hosm fit points.csv -o model.hosm --sigma auto
+  hosm fit people.csv -o model.hosm --drop name,town
   hosm fit clean.png -o patches.hosm --sigma 20 --patch 8""",
     "hessian": """  hosm hessian model.hosm points.csv -o hessian.csv
   hosm hessian model.hosm points.npy -o hessian.npz --dense""",
@@ -41,7 +48,7 @@ EXAMPLES = {
   hosm ood model.hosm new.csv -o scores.csv --reference held-out.csv""",
     "info": "  hosm info model.hosm --json",
 }
-OUT = "file of the results: .npy, .npz, .csv, .parquet, .tif or .png"
+OUT = "file of the results: .npy, .npz, .csv, .parquet, .tif (float32) or .png (type of the input)"
 
 
 def _sigma(text: str) -> list[float | str]:
@@ -71,9 +78,22 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:  #
     return made
 
 
+def _add_table(made: argparse.ArgumentParser) -> None:
+    """Add the options of how a table is read."""
+    add = made.add_argument_group("of tables").add_argument
+    add("--columns", metavar="A,B,..", help="take these columns alone, by name or number from 0")
+    add("--drop", metavar="A,B,..", help="leave these columns out")
+    text = "whether the first line holds names (default: judged by the lines)"
+    add("--header", choices=("yes", "no"), help=text)
+    text = "decimal sign of numbers in a text (default: judged by the cells)"
+    add("--decimal", choices=(".", ","), help=text)
+
+
 def _add_fit(commands: Any) -> None:  # noqa: ANN401
-    add = _command(commands, "fit", FIT).add_argument
+    made = _command(commands, "fit", FIT)
+    add = made.add_argument
     add("data", metavar="DATA")
+    _add_table(made)
     add("-o", "--out", required=True, metavar="MODEL", help="file of the model")
     text = "noise scale: for tables in standard deviations of each column, several with commas "
     text += "to choose from, or `auto` (default); for pictures in their units"
@@ -121,6 +141,7 @@ def _add_ood(commands: Any, stride: str) -> None:  # noqa: ANN401
         help="largest order of the scores that are used (default: 2)",
     )
     made.add_argument("--stride", type=int, help=stride)
+    _add_table(made)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -145,6 +166,7 @@ def parser() -> argparse.ArgumentParser:
         "--column", metavar="NAME", help="write one column of each, by name or number"
     )
     made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
+    _add_table(made)
 
     about = "write mean and variance of the clean point given each noisy one"
     more = "\nOf a picture the maps are means over the overlapping patches that contain a pixel."
@@ -153,6 +175,7 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", required=True, help=OUT)
     made.add_argument("--stride", type=int, help=stride.format("a quarter of the patch's side"))
+    _add_table(made)
 
     made = _command(
         commands, "sample", "draw points of the law that was learned, or such as imitate the table"
@@ -192,6 +215,7 @@ class _Progress:
         """Leave the line."""
         if self.width:
             print(file=sys.stderr)
+        self.width = 0
 
 
 def _lines(facts: dict[str, Any]) -> str:
@@ -226,18 +250,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     progress = _Progress(options.quiet)
     try:
-        commands = importlib.import_module(
-            "hosm.cli.commands"
-        )  # torch takes seconds: not for --help
-        facts = getattr(commands, options.command)(options, progress)
+        with _notes(options.command, progress):
+            commands = importlib.import_module(
+                "hosm.cli.commands"
+            )  # torch takes seconds: not for --help
+            facts = getattr(commands, options.command)(options, progress)
     except (*FAILURES, KeyboardInterrupt) as error:
         progress.end()
         reason = " ".join(str(error).split()) or type(error).__name__
         print(f"hosm {options.command}: error: {reason}", file=sys.stderr)
         return 1
     progress.end()
-    print(json.dumps({"command": options.command, **facts}) if options.json else _lines(facts))
+    _printed(json.dumps({"command": options.command, **facts}) if options.json else _lines(facts))
     return 0
+
+
+@contextmanager
+def _notes(command: str, progress: _Progress) -> Iterator[None]:
+    """Print each warning as one line on stderr, that of many files once, with their number."""
+    files: dict[str, set[str]] = {}
+
+    def told(text: str) -> None:
+        progress.end()
+        print(f"hosm {command}: note: {' '.join(text.split())}", file=sys.stderr)
+
+    def show(message: Any, *details: Any, **more: Any) -> None:  # noqa: ANN401
+        text, file = getattr(message, "text", None), getattr(message, "path", "")
+        if text is None or text not in files:
+            told(str(message))
+        if text is not None:
+            files.setdefault(text, set()).add(file)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            for text, named in files.items():
+                if len(named) > 1:
+                    told(f"the same of {len(named) - 1} more files: {text}")
+
+
+def _printed(text: str) -> None:
+    """Print to stdout, and end quietly if its reader is gone, as `head` is after its lines."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes again at its end
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,15 @@ from hosm.estimator import ScoreEstimator, out_of_distribution_scores
 from hosm.io import (
     Array,
     check_output,
+    check_png,
     cut_patches,
     is_pictures,
     map_over_patches,
+    open_pages,
+    page_shapes,
     patch_corners,
     random_patches,
     read_archive,
-    read_pages,
     read_rows,
     write,
 )
@@ -40,19 +43,35 @@ Facts = dict[str, Any]
 Report = Callable[[str], None]
 
 
-def _stacked(pages: list[Array], path: str) -> Array:
+def _stacked(pages: Sequence[Array], path: str) -> Array:
     """Return pictures of one shape as an array, (n, height, width) or with a last axis of 3."""
-    shapes = sorted({page.shape for page in pages})
+    _check_one_shape(pages, path)
+    return np.stack([*pages])
+
+
+def _check_one_shape(pages: Sequence[Array], path: str) -> None:
+    """Raise ValueError for pictures of several shapes."""
+    shapes = sorted(set(page_shapes(pages)))
     if len(shapes) > 1:
         raise ValueError(
             f"{path} must hold pictures of one size, got {shapes[0]} and {shapes[-1]}"
         )
-    return np.stack(pages)
 
 
-def _table(path: str) -> Any:  # noqa: ANN401
+def _listed(text: str | None) -> list[str] | None:
+    """Return names that stand with commas between them; None if there are none."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _table(path: str, options: Namespace) -> Any:  # noqa: ANN401
     """Return the points of a file, (n, D), and the names of their columns if it has any."""
-    rows = read_rows(path)
+    rows = read_rows(
+        path,
+        columns=_listed(options.columns),
+        drop=_listed(options.drop) or (),
+        header=None if options.header is None else options.header == "yes",
+        decimal=options.decimal,
+    )
     points = rows.values.reshape(len(rows.values), -1)
     for i, j in np.argwhere(~np.isfinite(points))[:1]:
         where = f"in row {i + 1}, column {rows.names[j] if rows.names else j}"
@@ -63,8 +82,9 @@ def _table(path: str) -> Any:  # noqa: ANN401
 def _training_points(options: Namespace) -> tuple[Any, Facts]:
     """Return clean points (n, D), and what they are."""
     if not (is_pictures(options.data) or options.patch or options.whole):
-        return _table(options.data), {}
-    pages = read_pages(options.data)
+        return _table(options.data, options), {}
+    _check_no_columns(options)
+    pages = open_pages(options.data)
     facts: Facts = {"pictures": len(pages)}
     if options.sigma is None:
         largest = max(float(page.max()) for page in pages)
@@ -74,17 +94,25 @@ def _training_points(options: Namespace) -> tuple[Any, Facts]:
         )
     options.standardise = False
     if options.whole:
-        points = _stacked(pages, options.data)
+        points = _stacked(pages, options.data).astype(np.float64)
         return points.reshape(len(points), -1), facts | {"patch": [*points.shape[1:]]}
     side = options.patch or DEFAULT_SIDE
-    colours = sorted({page.shape[2:] for page in pages})
+    colours = sorted({page[2:] for page in page_shapes(pages)})
     if len(colours) > 1:
         raise ValueError(
             f"{options.data} must hold pictures of one kind, got grey and colour ones"
         )
     shape = (side, side, *colours[0])
     rng = np.random.default_rng(options.seed)
-    return random_patches(pages, shape, options.points, rng), facts | {"patch": [*shape]}
+    patches = random_patches(pages, shape, options.points, rng).astype(np.float64)
+    return patches, facts | {"patch": [*shape]}
+
+
+def _check_no_columns(options: Namespace) -> None:
+    """Raise ValueError for options of tables where pictures are read."""
+    for name in ("columns", "drop", "header", "decimal"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name} must be given for tables alone, got pictures")
 
 
 def fit(options: Namespace, report: Report) -> Facts:
@@ -204,12 +232,13 @@ def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
 def _points(estimator: ScoreEstimator, options: Namespace, path: str) -> tuple[Any, Array | None]:
     """Return points as a model takes them, and page, row and column of each that is a patch."""
     if not is_pictures(path):
-        return _table(path), None
+        return _table(path, options), None
+    _check_no_columns(options)
     parts, where = [], []
-    for number, page in enumerate(read_pages(path)):
+    for number, page in enumerate(open_pages(path)):
         shape = _patch(estimator, page)
         corners = patch_corners(page, shape, _stride(options, min(shape[:2])))
-        parts.append(cut_patches(page, shape, corners))
+        parts.append(cut_patches(page, shape, corners).astype(np.float64))
         where.append(np.insert(corners, 0, number, axis=1))
     return np.concatenate(parts), np.concatenate(where)
 
@@ -220,9 +249,12 @@ def _names(estimator: ScoreEstimator) -> list[str]:
 
 
 def _written(
-    options: Namespace, arrays: dict[str, Array], names: list[str] | None = None
+    options: Namespace,
+    arrays: dict[str, Array],
+    names: list[str] | None = None,
+    pixels: Any = None,  # noqa: ANN401
 ) -> Facts:
-    files = write(options.out, arrays, names)
+    files = write(options.out, arrays, names, pixels)
     return {"files": [str(file) for file in files]}
 
 
@@ -256,6 +288,7 @@ def denoise(options: Namespace, report: Report) -> Facts:
     """Write posterior means and variances of noisy points or pictures. Errors as in `fit`."""
     estimator = _load(options)
     shares: list[Array] = []
+    pixels: Any
 
     def answer(points: Any) -> list[Array]:  # noqa: ANN401
         law = estimator.posterior(points)
@@ -263,16 +296,7 @@ def denoise(options: Namespace, report: Report) -> Facts:
         return [law.mean, law.variance]
 
     if is_pictures(options.data):
-        maps = []
-        pages = read_pages(options.data)
-        for number, page in enumerate(pages, 1):
-            shape = _patch(estimator, page)
-            stride = _stride(options, max(1, min(shape[:2]) // 4))
-            maps.append(map_over_patches(page, shape, stride, answer))
-            report(f"picture {number} of {len(pages)}")
-        both = [_stacked(list(each), options.data) for each in zip(*maps, strict=True)]
-        mean, variance = (each[0] if len(each) == 1 else each for each in both)
-        facts: Facts = {"pictures": len(pages)}
+        mean, variance, pixels, facts = _denoised(estimator, options, answer, report)
     else:
         points = _points(estimator, options, options.data)[0]
         parts = [
@@ -280,25 +304,56 @@ def denoise(options: Namespace, report: Report) -> Facts:
             for i in range(0, len(points), POINTS_PER_CHUNK)
         ]
         mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
-        facts = {"points": len(mean)}
+        facts, pixels = {"points": len(mean)}, None
     facts["mean_std"] = float(np.sqrt(variance).mean())
     facts["clipped_share"] = float(np.concatenate(shares).mean())
     names = _names(estimator)
-    return facts | _written(options, {"mean": mean, "variance": variance}, names)
+    return facts | _written(options, {"mean": mean, "variance": variance}, names, pixels)
+
+
+def _denoised(
+    estimator: ScoreEstimator,
+    options: Namespace,
+    answer: Callable[[Array], list[Array]],
+    report: Report,
+) -> tuple[Array, Array, Any, Facts]:
+    """Return maps of mean and variance, the number type of the pictures, and facts."""
+    _check_no_columns(options)
+    pages, maps = open_pages(options.data), []
+    pixels = pages[0].dtype
+    if Path(options.out).suffix.lower() == ".png":
+        check_png(pixels, pages[0].shape, len(pages))
+    _check_one_shape(pages, options.data)
+    for number, page in enumerate(pages, 1):
+        shape = _patch(estimator, page)
+        stride = _stride(options, max(1, min(shape[:2]) // 4))
+        found = map_over_patches(page.astype(np.float64), shape, stride, answer)
+        maps.append([each.astype(np.float32) for each in found])
+        report(f"picture {number} of {len(pages)}")
+    both = [np.stack(each) for each in zip(*maps, strict=True)]
+    mean, variance = (each[0] if len(each) == 1 else each for each in both)
+    return mean, variance, pixels, {"pictures": len(pages)}
 
 
 def sample(options: Namespace, report: Report) -> Facts:
     """Write draws; return how many. Errors as in `fit`."""
     estimator = _load(options)
+    side = _side(estimator, options) if is_pictures(options.out) else 0
     given = {"law": options.law, "steps": options.steps}
     draws = estimator.sample(options.number, options.seed, **given)
-    if is_pictures(options.out):
-        side = math.isqrt(draws.shape[1])
-        if side * side != draws.shape[1]:
-            size = draws.shape[1]
-            raise ValueError(f"draws must be square to be written as pictures, got {size} numbers")
-        draws = draws.reshape(-1, side, side)
+    draws = draws.reshape(-1, side, side) if side else draws
     return {"draws": len(draws)} | _written(options, {"draws": draws}, _names(estimator))
+
+
+def _side(estimator: ScoreEstimator, options: Namespace) -> int:
+    """Return the side of square draws, or raise ValueError if a file cannot hold them."""
+    size = estimator.n_features_in_
+    side = math.isqrt(size)
+    if side * side != size:
+        raise ValueError(f"draws must be square to be written as pictures, got {size} numbers")
+    if Path(options.out).suffix.lower() == ".png":  # a model knows no whole numbers
+        check_png(np.float64, (side, side), options.number)
+    return side
 
 
 def ood(options: Namespace, report: Report) -> Facts:

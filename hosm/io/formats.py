@@ -1,25 +1,52 @@
-"""What all kinds of files share: suffixes, packages that only some files need, and errors.
+"""What all kinds of files share: suffixes, packages that only some files need, errors and notes.
 
-Nothing that is read can execute code.
+Nothing that is read can execute code. What a file holds and the arrays do not is never left out
+silently: it is refused, or told by a `FileNote`.
 """
 
 from __future__ import annotations
 
 import importlib
-import struct
-import zlib
-from collections.abc import Callable, Sequence
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 from numpy.typing import NDArray
 
-__all__ = ["Array", "import_package", "read_with", "suffix_among"]
+__all__ = [
+    "Array",
+    "FileNote",
+    "import_package",
+    "note",
+    "of_another_package",
+    "read_with",
+    "suffix_among",
+]
 
 Array = NDArray[Any]
 Contents = TypeVar("Contents")
-DAMAGE = (ValueError, OSError, EOFError, SyntaxError, BadZipFile, zlib.error, struct.error)
+DAMAGE = (ValueError, OSError, EOFError)
+
+
+class FileNote(UserWarning):
+    """What was done with a part of a file that the arrays have no place for.
+
+    Attributes:
+        path: the file.
+        text: what was done, the same words for each file of the kind.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], text: str) -> None:
+        super().__init__(f"{path}: {text}")
+        self.path, self.text = str(path), text
+
+
+def note(path: str | os.PathLike[str], text: str) -> None:
+    """Warn of what was done with a part of a file, by a `FileNote`."""
+    warnings.warn(FileNote(path, text), stacklevel=3)
 
 
 def import_package(module: str, package: str, files: str) -> Any:  # noqa: ANN401
@@ -50,6 +77,17 @@ def suffix_among(path: Path, suffixes: Sequence[str]) -> str:
     if suffix not in suffixes:
         raise ValueError(f"{path} must end in {', '.join(suffixes)}, got {suffix!r}")
     return suffix
+
+
+@contextmanager
+def of_another_package() -> Iterator[None]:
+    """Turn whatever another package stumbles into over a damaged file into a ValueError."""
+    try:
+        yield
+    except (*DAMAGE, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"it is damaged ({type(error).__name__}: {error})") from error
 
 
 def read_with(reader: Callable[[Path], Contents], path: Path) -> Contents:

@@ -24,19 +24,20 @@ import numpy as np
 
 from hosm.checks import check_count
 from hosm.io.formats import Array
+from hosm.io.pictures import page_shapes
 
 __all__ = ["cut_patches", "map_over_patches", "patch_corners", "random_patches"]
 
 PATCHES_PER_CHUNK = 4096  # patches that are held at once
 
 
-def _check_fits(page: Array, shape: Sequence[int]) -> None:
-    """Raise ValueError unless patches of a shape fit into a page."""
-    fits = len(shape) == page.ndim and all(
-        1 <= size <= whole for size, whole in zip(shape[:2], page.shape, strict=False)
+def _check_fits(page: tuple[int, ...], shape: Sequence[int]) -> None:
+    """Raise ValueError unless patches of a shape fit into a page of a shape."""
+    fits = len(shape) == len(page) and all(
+        1 <= size <= whole for size, whole in zip(shape[:2], page, strict=False)
     )
-    if not fits or tuple(shape[2:]) != page.shape[2:]:
-        raise ValueError(f"patches must fit into a picture of {page.shape}, got {tuple(shape)}")
+    if not fits or tuple(shape[2:]) != page[2:]:
+        raise ValueError(f"patches must fit into a picture of {page}, got {tuple(shape)}")
 
 
 def patch_corners(page: Array, shape: Sequence[int], stride: int) -> Array:
@@ -51,7 +52,7 @@ def patch_corners(page: Array, shape: Sequence[int], stride: int) -> Array:
     Raises:
         ValueError: the patch does not fit into the page, or the stride is out of range.
     """
-    _check_fits(page, shape)
+    _check_fits(page.shape, shape)
     check_count("stride", stride, 1, min(shape[:2]))
     axes = [
         sorted({*range(0, whole - size + 1, stride), whole - size})
@@ -78,7 +79,8 @@ def random_patches(
     """Return patches at random corners of all pages, none twice, shape (n, D).
 
     Args:
-        pages: pictures of any sizes and the same colours.
+        pages: pictures of any sizes and the same colours; of a `PictureFolder`, those are read,
+            one at a time, from which a patch is drawn.
         shape: shape of a patch.
         count: number of patches, 1 or more; if there are fewer, all are returned.
         rng: source of the random corners.
@@ -87,19 +89,19 @@ def random_patches(
         ValueError: the patch does not fit into a page, or the count is below 1.
     """
     check_count("count", count)
-    for page in pages:
+    whole = page_shapes(pages)
+    for page in whole:
         _check_fits(page, shape)
-    sizes = [
-        (page.shape[0] - shape[0] + 1, page.shape[1] - shape[1] + 1)  # corners of each page
-        for page in pages
-    ]
+    sizes = [(page[0] - shape[0] + 1, page[1] - shape[1] + 1) for page in whole]  # corners
     ends = np.cumsum([rows * columns for rows, columns in sizes])
     chosen = np.sort(rng.choice(ends[-1], min(count, int(ends[-1])), replace=False))
+    owners = np.searchsorted(ends, chosen, side="right")
     parts = []
-    for page, size, end in zip(pages, sizes, ends, strict=True):
-        start = end - size[0] * size[1]
-        own = chosen[(start <= chosen) & (chosen < end)] - start
-        parts.append(cut_patches(page, shape, np.stack(np.divmod(own, size[1]), 1)))
+    for number in np.unique(owners).tolist():
+        rows, columns = sizes[number]
+        own = chosen[owners == number] - (ends[number] - rows * columns)
+        corners = np.stack(np.divmod(own, columns), 1)
+        parts.append(cut_patches(pages[number], shape, corners))
     return np.concatenate(parts)
 
 

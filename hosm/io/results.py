@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from hosm.io.atomic_write import atomic_write
 from hosm.io.formats import Array, suffix_among
-from hosm.io.pictures import write_png, write_tiff
-from hosm.io.tables import TABLE_SUFFIXES, write_csv, write_parquet
+from hosm.io.picture_files import write_png, write_tiff
+from hosm.io.tables import WRITTEN_TABLES, write_csv, write_parquet
 
 __all__ = ["check_output", "write"]
 
-WRITTEN_SUFFIXES = (*TABLE_SUFFIXES, ".tif", ".tiff", ".png")
+WRITTEN_SUFFIXES = (*WRITTEN_TABLES, ".tif", ".tiff", ".png")
 
 
 def check_output(path: str | os.PathLike[str], suffixes: Sequence[str] = WRITTEN_SUFFIXES) -> str:
@@ -39,7 +39,10 @@ def check_output(path: str | os.PathLike[str], suffixes: Sequence[str] = WRITTEN
 
 
 def write(
-    path: str | os.PathLike[str], arrays: dict[str, Array], names: Sequence[str] | None = None
+    path: str | os.PathLike[str],
+    arrays: dict[str, Array],
+    names: Sequence[str] | None = None,
+    pixels: Any = None,  # noqa: ANN401
 ) -> list[Path]:
     """Write arrays by name; return the files, each of which is written whole or not at all.
 
@@ -48,19 +51,24 @@ def write(
 
     Args:
         path: the file; .npy and .npz files hold arrays of any shape, .csv and .parquet files (n,)
-            or (n, D), .tif files float32 pages (height, width) or (n, height, width), and a .png
-            file one page, grey or with a last axis of 3 colours, whose smallest value is shown
-            as 0 and whose largest as 255.
+            or (n, D), .tif files float32 pages (height, width) or (n, height, width), of colours
+            with a last axis of 3, and a .png file one page of whole numbers.
         arrays: the arrays by name.
         names: names of the columns, shape (D,), for .csv and .parquet files; None, or another
             number of names, for x0, x1, ... .
+        pixels: number type of a .png file, uint8 or uint16, to which values are rounded, and
+            clipped with a `FileNote` that counts them; None for that of the array.
 
     Raises:
-        ValueError: the suffix is none of these, or an array does not fit the kind of file.
+        ValueError: the suffix is none of these, an array does not fit the kind of file, or some
+            of its values are masked.
         OSError: the folder is missing or cannot be written to.
         ImportError: the file needs a package that is not installed.
     """
     place, suffix = Path(path), check_output(path)
+    for name, values in arrays.items():
+        if np.ma.is_masked(values):
+            raise ValueError(f"{name} must hold numbers, got masked values")
     if suffix == ".npz":
         with atomic_write(place) as stream:
             np.savez(stream, **arrays)  # type: ignore[arg-type]
@@ -69,7 +77,10 @@ def write(
     for name, values in arrays.items():
         file = place if len(arrays) == 1 else place.with_name(f"{place.stem}.{name}{place.suffix}")
         with atomic_write(file) as stream:
-            _write_one(stream, suffix, values, names or [])
+            if suffix == ".png":
+                write_png(stream, values, values.dtype if pixels is None else pixels, file)
+            else:
+                _write_one(stream, suffix, values, names or [])
         written.append(file)
     return written
 
@@ -82,7 +93,5 @@ def _write_one(stream: BinaryIO, suffix: str, values: Array, names: Sequence[str
         write_csv(stream, values, names)
     elif suffix == ".parquet":
         write_parquet(stream, values, names)
-    elif suffix == ".png":
-        write_png(stream, values)
     else:
         write_tiff(stream, values)

@@ -1,6 +1,7 @@
-"""Tables of numbers, a row for each point: .npy, .npz, .csv and .parquet files.
+"""Tables of numbers, a row for each point: arrays, text, Parquet files and sheets.
 
-Parquet files need the package pyarrow (extra `files`), which is imported for them alone.
+Packages of the extra `files` are needed for all but .npy and .npz files, and imported for them
+alone.
 """
 
 from __future__ import annotations
@@ -15,11 +16,22 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hosm.io.formats import Array, import_package, read_with, suffix_among
+from hosm.io.formats import (
+    Array,
+    import_package,
+    note,
+    of_another_package,
+    read_with,
+    suffix_among,
+)
+from hosm.io.text_tables import is_number, read_text, read_text_table
 
-__all__ = ["TABLE_SUFFIXES", "Table", "read_rows", "write_csv", "write_parquet"]
+__all__ = ["WRITTEN_TABLES", "Table", "read_rows", "write_csv", "write_parquet"]
 
-TABLE_SUFFIXES = (".npy", ".npz", ".csv", ".parquet")
+TEXTS = (".csv", ".tsv", ".txt")
+TABLE_SUFFIXES = (".npy", ".npz", *TEXTS, ".parquet", ".xlsx")
+WRITTEN_TABLES = (".npy", ".npz", ".csv", ".parquet")
+EXACT = 2**53  # largest of the whole numbers that float64 has without a gap
 
 
 @dataclass(frozen=True)
@@ -35,79 +47,173 @@ class Table:
     names: list[str]
 
 
-def read_rows(path: str | os.PathLike[str]) -> Table:
+def read_rows(
+    path: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    header: bool | None = None,
+    decimal: str | None = None,
+) -> Table:
     """Return the rows of a table.
 
+    A column without a name that stands first, as pandas writes an index, is left out, with a
+    `FileNote`, as everything that is left out.
+
     Args:
-        path: a .npy file; a .npz file of one array; a .csv file of numbers with commas between
-            them, with or without a line of names; a .parquet file.
+        path: a .npy file; a .npz file of one array; a .csv, .tsv or .txt file of text, as
+            `hosm.io.text_tables` says; a .parquet file; the first sheet of a .xlsx file.
+        columns: names of the columns to take, in this order, or their numbers from 0 if they have
+            no names; None for all.
+        drop: names or numbers of columns to leave out.
+        header: whether the first line of a text or sheet holds names; None to judge by the lines.
+        decimal: the decimal sign of a text, "." or ","; None to judge by the cells.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, of another kind, or holds anything but rows of numbers.
-            A missing number in a .csv file is such an error; in a .parquet file it becomes NaN.
+        ValueError: the file is damaged, of another kind, or holds anything but rows of numbers in
+            the columns that are taken; or no column has a name that is given. A missing number in
+            a text or sheet is such an error; in a .parquet file it becomes NaN.
         ImportError: the file needs a package that is not installed.
     """
     place = Path(path)
-    readers = {".npy": _numpy, ".npz": _numpy, ".csv": _csv, ".parquet": _parquet}
-    table = read_with(readers[suffix_among(place, TABLE_SUFFIXES)], place)
+    suffix = suffix_among(place, TABLE_SUFFIXES)
+
+    def rows(file: Path) -> Table:
+        if suffix in (".npy", ".npz"):
+            return _chosen(_numpy(file), columns, drop)
+        frame, names = _frame(file, suffix, header, decimal)
+        return _of_frame(frame, names, columns, drop, gaps=suffix == ".parquet")
+
+    table = read_with(rows, place)
     values = table.values
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{path} must hold real numbers, got {values.dtype}")
     if values.ndim < 2 or values.size == 0:
         shapes = "(n, D) or (n, height, width), not empty"
         raise ValueError(f"{path} must hold an array of shape {shapes}, got {values.shape}")
-    return table
+    return Table(values.astype(values.dtype.newbyteorder("="), copy=False), table.names)
 
 
 def _numpy(path: Path) -> Table:
-    with path.open("rb") as stream:
+    with of_another_package(), path.open("rb") as stream:
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if stream.read(1):
                 raise ValueError("it must hold one array, got more")
             return Table(loaded, [])
-    with np.load(path, allow_pickle=False) as archive:
+    with of_another_package(), np.load(path, allow_pickle=False) as archive:
         if len(archive.files) != 1:
             raise ValueError(f"it must hold one array, got {archive.files}")
         return Table(archive[archive.files[0]], [])
 
 
-def _csv(path: Path) -> Table:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        first = next(csv.reader([stream.readline()]), [])
-        named = not any(_is_number(cell) for cell in first)
-        if not named:
-            stream.seek(0)
-        lines = [line for line in stream if line.strip()]
-    if not lines:
-        raise ValueError("it has no row of numbers")
-    values = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None, quotechar='"')
-    names = [cell.strip() for cell in first] if named else []
-    if named and len(names) != values.shape[1]:
-        raise ValueError(f"it has {len(names)} names for {values.shape[1]} columns")
-    return Table(values, names)
+def _chosen(table: Table, columns: Sequence[str] | None, drop: Sequence[str]) -> Table:
+    """Return some columns of an array (n, D), by their numbers."""
+    if columns is None and not drop:
+        return table
+    if table.values.ndim != 2:
+        raise ValueError(f"columns must be of a table (n, D), got {table.values.shape}")
+    labels = [str(j) for j in range(table.values.shape[1])]
+    return Table(table.values[:, _places(labels, columns, drop)], [])
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _places(
+    labels: Sequence[str], columns: Sequence[str] | None, drop: Sequence[str]
+) -> list[int]:
+    """Return the numbers of the columns that are taken.
+
+    Raises:
+        ValueError: there is no such column, or none is left.
+    """
+    for name in (*(columns or ()), *drop):
+        if name not in labels:
+            known = ", ".join(labels)
+            raise ValueError(f"--columns and --drop must name some of {known}, got {name!r}")
+    taken = [labels.index(name) for name in (labels if columns is None else columns)]
+    kept = [j for j in taken if labels[j] not in drop]
+    if not kept:
+        raise ValueError("--columns and --drop must leave a column, got none")
+    return kept
 
 
-def _parquet(path: Path) -> Table:
-    table = import_package("pyarrow.parquet", "pyarrow", ".parquet").read_table(path)
-    columns = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        values = column.to_numpy()
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"the column {name!r} must hold numbers, got {column.type}")
-        columns.append(values)
-    if not columns:
+def _frame(
+    path: Path, suffix: str, header: bool | None, decimal: str | None
+) -> tuple[Any, list[str] | None]:
+    """Return the cells of a file as a data frame, and names."""
+    if suffix in TEXTS:
+        return read_text_table(path, header, decimal)
+    if suffix == ".xlsx":
+        return read_text(_sheet(path), path, header, ".")
+    import_package("pyarrow.parquet", "pyarrow", ".parquet")
+    with of_another_package():
+        frame = import_package("pandas", "pandas", ".parquet").read_parquet(path)
+    if any(name is not None for name in frame.index.names):
+        note(path, f"its index, {', '.join(map(str, frame.index.names))}, is left out")
+    return frame, [str(name) for name in frame.columns]
+
+
+def _sheet(path: Path) -> str:
+    """Return the first sheet of a workbook as text with commas."""
+    openpyxl = import_package("openpyxl", "openpyxl", ".xlsx")
+    with of_another_package():
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        rows = [*book.worksheets[0].values]
+        book.close()
+    if len(book.worksheets) > 1:
+        note(path, f"only the first sheet, {book.worksheets[0].title}, is read")
+    text = io.StringIO()
+    filled = [row for row in rows if any(cell is not None for cell in row)]
+    csv.writer(text, lineterminator="\n").writerows(filled)
+    return text.getvalue()
+
+
+def _of_frame(
+    frame: Any,  # noqa: ANN401
+    names: list[str] | None,
+    columns: Sequence[str] | None,
+    drop: Sequence[str],
+    gaps: bool,
+) -> Table:
+    """Return columns of a data frame as an array."""
+    if frame.shape[1] == 0:
         raise ValueError("it has no columns")
-    return Table(np.stack(columns, 1), list(table.column_names))
+    labels = names or [str(j) for j in range(frame.shape[1])]
+    places = _places(labels, columns, drop)
+    taken = [_numbers(frame.iloc[:, j], labels[j], gaps) for j in places]
+    kind = np.result_type(*taken)
+    for j, values in zip(places, taken, strict=True):
+        if kind.kind == "f" and values.dtype.kind in "iu" and (np.abs(values) > EXACT).any():
+            text = f"the column {labels[j]!r} must hold numbers that float64 has"
+            raise ValueError(f"{text}, got whole ones beyond 2^53 beside fractions")
+    return Table(np.stack(taken, 1), [labels[j] for j in places] if names else [])
+
+
+def _numbers(column: Any, name: str, gaps: bool) -> Array:  # noqa: ANN401
+    """Return a column of a data frame as an array.
+
+    Raises:
+        ValueError: it is none of real numbers, or a cell is missing and none may.
+    """
+    types: Any = import_package("pandas", "pandas", "table").api.types
+    real = types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype)
+    if not real:
+        raise ValueError(_no_numbers(column, name))
+    empty = column.isna().to_numpy()
+    if empty.any() and not gaps:
+        row = int(empty.argmax()) + 1
+        raise ValueError(f"row {row}, column {name} must hold a number, got a missing cell or NaN")
+    values: Array = (
+        column.to_numpy(np.float64, na_value=np.nan) if empty.any() else column.to_numpy()
+    )
+    return values
+
+
+def _no_numbers(column: Any, name: str) -> str:  # noqa: ANN401
+    """Return what is wrong with a column that is none of numbers."""
+    cells = [(row, cell) for row, cell in enumerate(column, 1) if not is_number(str(cell))]
+    row, cell = cells[0] if cells else (1, column.iloc[0])
+    ways = "take other columns with --columns, or leave it out with --drop"
+    return f"the column {name!r} must hold numbers, got {str(cell)!r} in row {row}; {ways}"
 
 
 def _columns(values: Array, names: Sequence[str]) -> tuple[list[str], Array]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hosm.io import Array
+from hosm.io import Array, page_shapes
 
 __all__ = ["Crops", "crop_points"]
 
@@ -45,7 +45,6 @@ class Crops:
 
     Args:
         pictures: arrays of shape (height, width), or of (height, width, 3).
-        shapes: height and width of each.
         side: of a crop, in pixels; no picture is smaller.
         count: crops of an epoch.
         unit: what values are divided by.
@@ -53,7 +52,6 @@ class Crops:
     """
 
     pictures: Sequence[Array]
-    shapes: Sequence[tuple[int, int]]
     side: int
     count: int
     unit: float
@@ -66,13 +64,14 @@ class Crops:
             epoch: -1 or above.
         """
         rng: Any = np.random.default_rng([self.seed % 2**64, epoch + 1])
-        places = np.array([(h - self.side + 1) * (w - self.side + 1) for h, w in self.shapes])
+        shapes = getattr(self.pictures, "shapes", None) or page_shapes(self.pictures)
+        places = np.array([(h - self.side + 1) * (w - self.side + 1) for h, w, *_ in shapes])
         readings = -(-self.count // CROPS_OF_A_PICTURE)
         chosen = rng.choice(len(places), readings, p=places / places.sum())
         points: list[Array] = []
         for number in chosen.tolist():
             picture = self.pictures[number]
-            height, width = self.shapes[number]
+            height, width = shapes[number][:2]
             for _ in range(min(CROPS_OF_A_PICTURE, self.count - len(points))):
                 top = rng.integers(height - self.side + 1)
                 left = rng.integers(width - self.side + 1)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from hosm import __version__
 from hosm.checks import check_count
-from hosm.io import Array, read_archive, read_pages, write_archive
+from hosm.io import Array, open_pages, page_shapes, read_archive, write_archive
 from hosm.noise import check_scales
 from hosm.pictures.crops import Crops
 from hosm.pictures.denoised import DenoisedPicture
@@ -38,7 +38,7 @@ USUAL_RANGE = (2 / 255, 60 / 255)  # of noise scales, over the largest value
 KIND = "pictures"  # of the models of an archive
 TILE = 512  # pixels along a side of what goes through the network at once, without its margin
 FEWEST_WHOLE = 5  # pictures of which some are held out; of fewer, a part of each is
-HELD_SHARE = 0.1  # of the pictures, or of the rows of each
+HELD_OF = 10  # one picture of so many is held out
 HELD_CROPS = 128
 BATCHES_PER_EPOCH = 50
 
@@ -99,37 +99,26 @@ class PictureDenoiser:
                 an argument of the constructor out of its range.
             FloatingPointError: the training diverged.
         """
-        held_all = self._read(pictures)
+        pages = open_pages(pictures) if isinstance(pictures, str | os.PathLike) else pictures
         check_count("crop", self.crop, 16)
-        shapes = [_checked(picture, self.crop, k) for k, picture in enumerate(held_all)]
-        kinds = sorted({shape[2:] for shape in shapes})
-        if len(kinds) != 1:
-            raise ValueError("pictures must all be grey or all be colour, got both")
-        self.unit_ = max(float(np.max(picture)) for picture in held_all)
+        channels = _channels(page_shapes(pages), self.crop)
+        self.unit_ = _largest(pages)
         low, high = self.sigma or tuple(self.unit_ * each for each in USUAL_RANGE)
         self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
-        train, held = _divided(held_all, self.crop)
-        result_model = self._model(3 if kinds[0] else 1)
-        settings = self._settings(result_model.sigma)
+        train, held = _divided(pages, self.crop)
+        model = self._model(channels)
         result = fit(
-            result_model,
-            settings,
+            model,
+            self._settings(model.sigma),
             self._crops(train, self.batch_size * BATCHES_PER_EPOCH),
             self._crops(held, HELD_CROPS)(-1),
             objective=PictureObjective,
             report=self._report,
         )
-        result_model.load_state_dict(result.weights)
-        self.model_ = result_model.eval().requires_grad_(False)
+        model.load_state_dict(result.weights)
+        self.model_ = model.eval().requires_grad_(False)
         self.history_ = result.history
         return self
-
-    def _read(self, pictures: Sequence[Array] | str | os.PathLike[str]) -> Sequence[Array]:
-        if isinstance(pictures, str | os.PathLike):
-            return read_pages(pictures)
-        if not len(pictures):
-            raise ValueError("pictures must hold one picture or more, got none")
-        return pictures
 
     def _model(self, channels: int) -> PictureModel:
         low, high = (each / self.unit_ for each in self.sigma_)
@@ -158,8 +147,7 @@ class PictureDenoiser:
         )
 
     def _crops(self, pictures: Sequence[Array], count: int) -> Callable[[int], Tensor]:
-        shapes = [picture.shape[:2] for picture in pictures]
-        crops = Crops(pictures, shapes, self.crop, count, self.unit_, self.random_state)
+        crops = Crops(pictures, self.crop, count, self.unit_, self.random_state)
         return lambda epoch: crops(epoch).to(self.device)
 
     def _report(self, progress: Progress) -> None:
@@ -275,33 +263,66 @@ class PictureDenoiser:
         return own
 
 
-def _checked(picture: Array, crop: int, number: int) -> tuple[int, ...]:
-    """Return the shape of a training picture that has one."""
-    shape = np.shape(picture)
-    if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)) or min(shape[:2]) < crop:
-        raise ValueError(
-            f"pictures must have shape (height, width) or (height, width, 3), sides no smaller "
-            f"than a crop of {crop}, got {shape} for picture {number + 1}"
-        )
-    if not np.isfinite(picture).all() or np.ptp(picture) == 0:
-        raise ValueError(
-            f"pictures must hold finite numbers that differ, picture {number + 1} does not"
-        )
-    return shape
+def _channels(shapes: Sequence[tuple[int, ...]], crop: int) -> int:
+    """Return the number of channels of training pictures, given their shapes."""
+    if not shapes:
+        raise ValueError("pictures must hold one picture or more, got none")
+    for number, shape in enumerate(shapes, 1):
+        if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)) or min(shape[:2]) < crop:
+            raise ValueError(
+                f"pictures must have shape (height, width) or (height, width, 3), sides no "
+                f"smaller than a crop of {crop}, got {shape} for picture {number}"
+            )
+    if len({shape[2:] for shape in shapes}) > 1:
+        raise ValueError("pictures must all be grey or all be colour, got both")
+    return 3 if shapes[0][2:] else 1
 
 
-def _divided(pictures: Sequence[Array], crop: int) -> tuple[list[Array], list[Array]]:
+def _largest(pages: Sequence[Array]) -> float:
+    """Return the largest value of the pictures' number type, or of fractions that they hold.
+
+    A folder is read through for it only if it holds fractions.
+    """
+    if np.issubdtype(pages[0].dtype, np.integer):
+        return float(np.iinfo(pages[0].dtype).max)
+    largest = 0.0
+    for number, page in enumerate(pages, 1):
+        if not np.isfinite(page).all() or np.ptp(page) == 0:
+            raise ValueError(
+                f"pictures must hold finite numbers that differ, picture {number} does not"
+            )
+        largest = max(largest, float(np.abs(page).max()))
+    return largest
+
+
+class _Chosen(Sequence[Array]):
+    """Some of a sequence of pictures, read when they are asked for."""
+
+    def __init__(self, pages: Sequence[Array], numbers: Sequence[int]) -> None:
+        self.pages, self.numbers = pages, numbers
+        shapes = page_shapes(pages)
+        self.shapes = [shapes[number] for number in numbers]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, number: Any) -> Any:  # noqa: ANN401
+        return self.pages[self.numbers[number]]
+
+
+def _divided(pages: Sequence[Array], crop: int) -> tuple[Sequence[Array], Sequence[Array]]:
     """Return pictures to learn from and held-out ones, or of few pictures parts of each.
 
-    The last rows of each picture, a fifth of them, no fewer than a crop, are held out where there
-    are fewer than five pictures; a picture too low for that is in both.
+    One in ten is held out, or one. Of fewer than five pictures the last rows of each are, a fifth
+    of them, no fewer than a crop; a picture too low for that is in both.
     """
-    if len(pictures) >= FEWEST_WHOLE:
-        step = max(2, round(1 / HELD_SHARE)) if len(pictures) >= 10 else len(pictures)
-        held = [k for k in range(len(pictures)) if k % step == step - 1]
-        return [p for k, p in enumerate(pictures) if k not in held], [pictures[k] for k in held]
+    if len(pages) >= FEWEST_WHOLE:
+        step = min(HELD_OF, len(pages))
+        held = [k for k in range(len(pages)) if k % step == step - 1]
+        kept = [k for k in range(len(pages)) if k % step != step - 1]
+        return _Chosen(pages, kept), _Chosen(pages, held)
     train, held_parts = [], []
-    for picture in pictures:
+    for picture in pages:
         rows = max(crop, len(picture) // 5)
         train.append(picture[:-rows] if len(picture) >= rows + crop else picture)
         held_parts.append(picture[-rows:])

@@ -1,6 +1,7 @@
 """The command line: each subcommand on each kind of file, exit codes, one-line errors."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def save(path, values, names=None):
     """Write what tests read, .jpg files too."""
     if path.suffix == ".jpg":
         Image.fromarray(values.astype(np.uint8)).save(path, quality=95)
+    elif path.suffix == ".png":
+        write(path, {"x": values}, pixels=np.uint8)
     else:
         write(path, {"x": values}, names)
     return str(path)
@@ -52,7 +55,10 @@ def facts(run):
 
     def facts(*arguments):
         code, out, err = run(*arguments, "--json", "--quiet")
-        assert (code, err) == (0, ""), err
+        notes = [
+            line for line in err.splitlines() if line.startswith(f"hosm {arguments[0]}: note")
+        ]
+        assert code == 0 and len(notes) == err.count("\n"), err
         assert out.count("\n") == 1
         return json.loads(out)
 
@@ -98,7 +104,7 @@ def test_fit_and_hessian_on_each_kind_of_table(facts, tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", PICTURES)
-def test_fit_and_denoise_on_each_kind_of_picture(facts, tmp_path, suffix):
+def test_fit_and_denoise_on_each_kind_of_picture(run, facts, tmp_path, suffix):
     data = save(tmp_path / f"x.{suffix}", PHOTO.astype(np.float32))
     options = ("--steps", "2", "--sigma", "20", "--patch", "5", "--points", "90")
     found = facts("fit", data, "-o", "m", *options)
@@ -115,8 +121,15 @@ def test_fit_and_denoise_on_each_kind_of_picture(facts, tmp_path, suffix):
     files = facts("denoise", "m", data, "-o", "out.tif", "--stride", "5")["files"]
     assert files == ["out.mean.tif", "out.variance.tif"]
     assert read_pages("out.mean.tif")[0].shape == PHOTO.shape
+    if suffix == "tif":  # whose float32 a .png file cannot hold
+        code, _, err = run("denoise", "m", data, "-o", "out.png")
+        assert code == 1 and "uint8 or uint16, got float32; use .tif or .npy" in err
+        return
     assert facts("denoise", "m", data, "-o", "out.png")["pictures"] == 1
-    assert read_pages("out.variance.png")[0].max() == 255
+    facts("denoise", "m", data, "-o", "out.npy")
+    for name in ("mean", "variance"):
+        (written,), exact = read_pages(f"out.{name}.png"), np.load(f"out.{name}.npy")
+        np.testing.assert_array_equal(written, np.clip(np.round(exact), 0, 255))
 
 
 def test_a_stack_and_a_folder_are_denoised_page_by_page(facts, models, tmp_path):
@@ -227,8 +240,11 @@ def test_the_same_seed_gives_the_same_model(facts, tmp_path):
 
 BAD = {
     "missing": ("fit {}/no.csv -o m", "no.csv does not exist"),
-    "NaN": ("fit {}/nan.csv -o m", "finite numbers, got nan in row 3, column b"),
-    "text": ("fit {}/text.csv -o m", "could not convert string 'red'"),
+    "NaN": (
+        "fit {}/nan.csv -o m",
+        "row 3, column b must hold a number, got a missing cell or NaN",
+    ),
+    "text": ("fit {}/text.csv -o m", "the column 'b' must hold numbers, got 'red' in row 2"),
     "one row": ("fit {}/one.csv -o m", "a minimum of 4"),
     "sigma of pictures": ("fit {}/x.png -o m", "--sigma must be given for pictures"),
     "sigma below 0": ("fit {}/x.csv -o m --sigma -1", "got -1.0"),
@@ -276,6 +292,11 @@ BAD = {
         "sample {table} -n 0 -o d.csv",
         "n_samples must be a whole number of 1 or more, got 0",
     ),
+    "png of draws": ("sample {grey} -o d.png", "uint8 or uint16, got float64; use .tif or .npy"),
+    "columns of pictures": (
+        "ood {grey} {}/x.png --drop a",
+        "--drop must be given for tables alone, got pictures",
+    ),
     "no square": (
         "sample {table} -o d.png",
         "draws must be square to be written as pictures, got 3",
@@ -287,6 +308,82 @@ BAD = {
     ),
     "info": ("info {}/x.csv", "damaged or no safetensors file"),
 }
+
+
+def test_columns_are_taken_or_left_out(run, facts, tmp_path):
+    rows = [f"town {i},{a},{b},{c}" for i, (a, b, c) in enumerate(X)]
+    (tmp_path / "x.csv").write_text("\n".join(["town,a,b,c", *rows]))
+    plain = facts("fit", "x.csv", "-o", "m", *NETWORK, "--drop", "town")
+    assert plain["dimension"] == 3
+    facts("hessian", "m", "x.csv", "-o", "h.csv", "--columns", "a,b,c")
+    assert read_rows("h.csv").names == NAMES
+    facts("denoise", "m", "x.csv", "-o", "d.csv", "--drop", "town")
+    found = facts("ood", "m", "x.csv", "--drop", "town", "--reference", "x.csv")
+    assert found["points"] == 80
+    code, out, err = run("hessian", "m", "x.csv", "-o", "h.csv")
+    assert code == 1 and err.count("\n") == 1 and "the column 'town' must hold numbers" in err
+    assert "--columns" in err and "--drop" in err
+    two = facts("fit", "x.csv", "-o", "m", *NETWORK, "--columns", "c, a")
+    assert two["dimension"] == 2
+
+
+def test_a_table_that_may_be_read_in_two_ways_is_read_as_it_is_told(run, facts, tmp_path):
+    lines = ["0;1", *(f"{a:.3f};{b:.3f}".replace(".", ",") for a, b, _ in X + [2, 0, 0])]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    code, _, err = run("fit", "x.csv", "-o", "m", *NETWORK, "--decimal", ",")
+    assert code == 1 and "say --header yes or no" in err
+    for header, points in (("yes", 80), ("no", 81)):
+        given = ("--header", header, "--decimal", ",")
+        assert facts("fit", "x.csv", "-o", "m", *NETWORK, *given)["points"] == points
+
+
+def test_notes_are_lines_on_stderr_and_those_of_many_files_are_counted(run, models, tmp_path):
+    (tmp_path / "many").mkdir()
+    clear = np.dstack([PHOTO, np.full_like(PHOTO, 255)]).astype(np.uint8)
+    for number in range(3):
+        Image.fromarray(clear).save(tmp_path / "many" / f"{number}.png")
+    code, out, err = run("ood", models["grey"], "many", "--quiet", "-o", "out.npy")
+    assert code == 0
+    assert err.splitlines() == [
+        "hosm ood: note: many/0.png: the alpha channel, opaque everywhere, is left out",
+        "hosm ood: note: the same of 2 more files: "
+        "the alpha channel, opaque everywhere, is left out",
+    ]
+
+
+def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(
+    run, models, tmp_path, monkeypatch
+):
+    def beyond(page, shape, stride, function):
+        function(page[:4, :4].reshape(1, 16))
+        return [np.linspace(1.4, 262, page.size).reshape(page.shape)] * 2
+
+    monkeypatch.setattr(commands, "map_over_patches", beyond)
+    save(tmp_path / "x.png", PHOTO)
+    code, _, err = run("denoise", models["grey"], "x.png", "-o", "out.png", "--quiet")
+    mean, right = read_pages("out.mean.png")[0], np.linspace(1.4, 262, PHOTO.size)
+    assert code == 0 and mean.dtype == np.uint8
+    np.testing.assert_array_equal(
+        mean.ravel(), np.clip(np.round(right.astype(np.float32)), 0, 255)
+    )
+    clipped = (np.round(right) > 255).sum()
+    text = f"out.mean.png: {clipped} of {PHOTO.size} values, beyond 0 to 255, were clipped"
+    assert f"hosm denoise: note: {text}\n" in err
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(models, tmp_path):
+    data = save(tmp_path / "x.csv", X, NAMES)
+    reader, writer = os.pipe()
+    os.close(reader)  # as `head` does after its lines
+    done = subprocess.run(
+        [sys.executable, "-m", "hosm.cli.arguments", "ood", models["table"], data, "--quiet"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
+    os.close(writer)
+    assert done.returncode == 0
+    assert b"Error" not in done.stderr and b"Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,7 @@ def test_what_cannot_be_denoised_or_asked(fitted):
 
 def test_crops_are_parts_of_the_pictures_in_all_eight_positions():
     page = np.arange(40 * 50, dtype=float).reshape(40, 50)
-    crops = Crops([page], [(40, 50)], 16, 200, 2.0, 0)
+    crops = Crops([page], 16, 200, 2.0, 0)
     points = 2 * crops(3).view(200, 16, 16)
     assert torch.equal(points, 2 * crops(3).view(200, 16, 16))
     assert not torch.equal(points, 2 * crops(4).view(200, 16, 16))
