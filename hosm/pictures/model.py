@@ -131,18 +131,23 @@ class PictureModel(nn.Module):
         Raises:
             ValueError: another shape.
         """
-        mean, own, shared = self.relative(y, sigma)
-        scale = sigma.to(y).view(len(y), 1, *(sigma.shape[2:] or (1, 1)))
-        return PictureMoments(mean, own * scale**2, shared * scale.unsqueeze(1))
-
-    def relative(self, y: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return m, and diagonal and columns of S = C / sigma^2; arguments as in `forward`.
-
-        S depends on the weights of its own network alone, not on those of m.
-        """
         noise, features = self.trunk(y, sigma)
         scale = sigma.to(y).view(len(y), 1, *(sigma.shape[2:] or (1, 1)))
-        folded = nn.functional.avg_pool2d(scale, FOLD) if sigma.ndim > 1 else scale
+        own, shared = self.relative(noise, features, scale)
+        return PictureMoments(y - noise, own * scale**2, shared * scale.unsqueeze(1))
+
+    def relative(self, noise: Tensor, features: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return diagonal and columns of S = C / sigma^2, shaped as `PictureMoments` has them.
+
+        S depends on the weights of its own network alone, not on those of m.
+
+        Args:
+            noise: y - m, shape (n, channels, height, width).
+            features: of the trunk, shape (n, widths[0], height/2, width/2).
+            scale: sigma of each picture, shape (n, 1, 1, 1), or of each pixel, shape
+                (n, 1, height, width).
+        """
+        folded = nn.functional.avg_pool2d(scale, FOLD) if scale[0].numel() > 1 else scale
         found = torch.cat([features, nn.functional.pixel_unshuffle(noise, FOLD)], 1).detach()
         own, shared = self.covariance(found / folded)
-        return y - noise, own, shared
+        return own, shared

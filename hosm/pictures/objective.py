@@ -90,7 +90,9 @@ class PictureObjective(nn.Module):
         sigma = noise.noise_scales(t, model.sigma)
         scale = sigma.view(-1, 1, 1, 1)
         noisy = (clean + scale * unit).contiguous(memory_format=torch.channels_last)
-        mean, own, shared = model.relative(noisy, sigma)
-        error = (clean - mean) / scale
-        score = window_likelihood(error.detach(), own, shared, math.gcd(WINDOW, side))
+        added, features = model.trunk(noisy, sigma)
+        error = (clean - noisy + added) / scale
+        part = slice(math.ceil(self.settings.second_order_share * len(x)))
+        own, shared = model.relative(added[part], features[part], scale[part])
+        score = window_likelihood(error[part].detach(), own, shared, math.gcd(WINDOW, side))
         return torch.stack([error.square().mean(), score.mean()])

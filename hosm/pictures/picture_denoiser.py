@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ from hosm.pictures.denoised import DenoisedPicture
 from hosm.pictures.model import PictureModel
 from hosm.pictures.objective import PictureObjective
 from hosm.pictures.tiles import Tile, margin, part, tiles
-from hosm.training import Progress, Settings, fit
+from hosm.training import Progress, Settings, fit, load_checkpoint, save_checkpoint
 
 __all__ = ["PictureDenoiser"]
 
@@ -41,6 +42,7 @@ FEWEST_WHOLE = 5  # pictures of which some are held out; of fewer, a part of eac
 HELD_OF = 10  # one picture of so many is held out
 HELD_CROPS = 128
 BATCHES_PER_EPOCH = 50
+VALIDATE_EVERY = 250  # steps
 
 
 class PictureDenoiser:
@@ -72,7 +74,7 @@ class PictureDenoiser:
         sigma: tuple[float, float] | None = None,
         *,
         rank: int = 8,
-        widths: tuple[int, ...] = (48, 96, 128),
+        widths: tuple[int, ...] = (48, 64, 80),
         blocks: int = 2,
         crop: int = 64,
         batch_size: int = 16,
@@ -87,16 +89,22 @@ class PictureDenoiser:
         self.learning_rate, self.random_state = learning_rate, random_state
         self.device, self.callback = device, callback
 
-    def fit(self, pictures: Sequence[Array] | str | os.PathLike[str]) -> Self:
+    def fit(
+        self,
+        pictures: Sequence[Array] | str | os.PathLike[str],
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn from clean pictures.
 
         Args:
             pictures: arrays of shape (height, width), or all of (height, width, 3), of any sizes
                 no smaller than a crop; or the path of a file or folder of pictures.
+            checkpoint: a file that the state of the training is written to at each validation,
+                and that a run which was interrupted goes on from; it is removed at the end.
 
         Raises:
-            ValueError: pictures of several kinds, too small, not finite, or without contrast; or
-                an argument of the constructor out of its range.
+            ValueError: pictures of several kinds, too small, not finite, or without contrast; an
+                argument of the constructor out of its range; or a checkpoint of another run.
             FloatingPointError: the training diverged.
         """
         pages = open_pages(pictures) if isinstance(pictures, str | os.PathLike) else pictures
@@ -107,14 +115,18 @@ class PictureDenoiser:
         self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
         train, held = _divided(pages, self.crop)
         model = self._model(channels)
+        settings = self._settings(model.sigma)
+        kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)}")
         result = fit(
             model,
-            self._settings(model.sigma),
+            settings,
             self._crops(train, self.batch_size * BATCHES_PER_EPOCH),
             self._crops(held, HELD_CROPS)(-1),
             objective=PictureObjective,
-            report=self._report,
+            report=lambda progress: self._report(progress, kept),
+            state=kept.state(),
         )
+        kept.remove()
         model.load_state_dict(result.weights)
         self.model_ = model.eval().requires_grad_(False)
         self.history_ = result.history
@@ -142,7 +154,8 @@ class PictureDenoiser:
             batch_size=self.batch_size,
             max_steps=self.max_steps,
             clip_norm=1.0,
-            validate_every=min(self.max_steps, 250),
+            second_order_share=0.5,
+            validate_every=min(self.max_steps, VALIDATE_EVERY),
             seed=self.random_state,
         )
 
@@ -150,8 +163,9 @@ class PictureDenoiser:
         crops = Crops(pictures, self.crop, count, self.unit_, self.random_state)
         return lambda epoch: crops(epoch).to(self.device)
 
-    def _report(self, progress: Progress) -> None:
-        if self.callback is not None and progress.metrics:
+    def _report(self, progress: Progress, kept: _Checkpoint) -> None:
+        kept.write(progress)
+        if self.callback is not None:
             self.callback({"step": progress.step, **progress.metrics})
 
     def denoise(self, picture: Array, sigma: float | Array) -> DenoisedPicture:
@@ -261,6 +275,36 @@ class PictureDenoiser:
         model.load_state_dict({name: value.float() for name, value in tensors.items()})
         own.model_ = model.eval().requires_grad_(False)
         return own
+
+
+class _Checkpoint:
+    """The state of a training in a file, if there is one, and what run it belongs to."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, run: str) -> None:
+        self.path, self.run = None if path is None else Path(path), run
+
+    def state(self) -> dict[str, Any] | None:
+        """Return the state to go on from.
+
+        Raises:
+            ValueError: the file holds that of another run, or is damaged.
+        """
+        if self.path is None or not self.path.exists():
+            return None
+        state = load_checkpoint(self.path)
+        if state["run"] != self.run:
+            raise ValueError(f"{self.path} must be of this run; remove it to begin a new one")
+        return state
+
+    def write(self, progress: Progress) -> None:
+        """Keep the state of a run."""
+        if self.path is not None:
+            save_checkpoint({**progress.state(), "run": self.run}, self.path)
+
+    def remove(self) -> None:
+        """Remove the file of a run that has ended."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
 
 
 def _channels(shapes: Sequence[tuple[int, ...]], crop: int) -> int:

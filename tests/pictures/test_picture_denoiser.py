@@ -125,6 +125,36 @@ def test_the_same_seed_gives_the_same_model():
     assert hosm.PictureDenoiser is PictureDenoiser
 
 
+def test_an_interrupted_training_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    pictures, options = [picture(seed) for seed in range(2)], {**SMALL, "max_steps": 6}
+    monkeypatch.setattr(picture_denoiser, "VALIDATE_EVERY", 2)
+    straight = PictureDenoiser(**options).fit(pictures)
+
+    def stop(progress):
+        if progress["step"] == 4:
+            raise KeyboardInterrupt
+
+    place = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        PictureDenoiser(**options, callback=stop).fit(pictures, place)
+    steps = []
+    resumed = PictureDenoiser(**options, callback=lambda p: steps.append(p["step"]))
+    with pytest.raises(ValueError, match="must be of this run"):
+        resumed.fit(pictures[:1], place)
+    resumed.fit(pictures, place)
+    assert steps == [6] and not place.exists()
+    assert np.array_equal(*(each.denoise(pictures[0], 20).mean for each in (straight, resumed)))
+
+
+def test_a_folder_of_pictures_of_any_sizes_is_read_as_it_is_needed(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for seed in range(6):
+        page = picture(seed, 40 + 8 * seed, 50).astype(np.uint8)
+        image.fromarray(page).save(tmp_path / f"{seed}.png")
+    made = PictureDenoiser(max_steps=2, **SMALL).fit(tmp_path)
+    assert made.unit_ == 255 and made.sigma_ == pytest.approx((2, 60))
+
+
 @pytest.mark.parametrize(
     "pictures, text",
     [
