@@ -21,6 +21,7 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "training": "checks io noise autodiff objectives",
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
+    "pictures": "checks io noise autodiff operators networks objectives training uncertainty",
     "causal": "checks io estimator",
     "cli": "checks io estimator",
     "moved": "",

@@ -1,0 +1,1 @@
+"""Pictures: how much noise one holds, told from the picture alone."""
