@@ -99,7 +99,7 @@ def estimate_sigma(picture: ArrayLike) -> float:
     colours = values @ OPPONENT.T if values.shape[2] == 3 else values
     spectra = [_spectrum(colours[..., each], stride) for each in range(colours.shape[2])]
     energy = np.stack([np.square(spectrum[:, LOW]).sum(1) for spectrum in spectra])
-    sigma, kept = math.inf, np.zeros(len(room), dtype=bool)
+    sigma, kept = math.inf, np.zeros_like(room, dtype=bool)
     for _ in range(ROUNDS):
         before, kept = kept, _unsaturated(room, np.float64(sigma))
         if (before == kept).all():
