@@ -164,6 +164,7 @@ def test_gain_and_sigma_of_micrographs_are_found(peak, background, sigma):
     gain, offset = np.mean(found, axis=0)
     # 2 pictures of 40,000 pixels, most of them dark: 0.05 for the gain of each, 0.1 for sigma
     assert gain == pytest.approx(1, abs=0.08)
+    # 0.1 for sigma in each; a sigma of 0 shows the positive errors of its square alone
     assert offset == pytest.approx(sigma, abs=0.25 if sigma == 0 else 0.12)
 
 
