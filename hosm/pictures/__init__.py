@@ -2,7 +2,8 @@
 
 `model` has the law of a clean picture given a noisy one, `covariance` how its windows join,
 `objective` what it is trained by, `crops` and `tiles` how pictures of any size go through it, and
-`picture_denoiser` the front door, whose answers are in `denoised`.
+`noise_level` estimates the noise of a picture, and `picture_denoiser` is the front door, whose
+answers are in `denoised`.
 """
 
 from hosm.pictures.denoised import DenoisedPicture
