@@ -235,8 +235,12 @@ class PictureDenoiser:
         )
         return mean, own, shared
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], half: bool = False) -> None:
         """Write the model into one file, in which nothing can execute code.
+
+        Args:
+            path: the file.
+            half: keep the weights in half precision, three digits, which halves the file.
 
         Raises:
             OSError: the folder is missing or cannot be written to.
@@ -251,7 +255,8 @@ class PictureDenoiser:
             "history": self.history_,
             "parameters": {name: getattr(self, name) for name in (*names, "random_state")},
         }
-        write_archive(path, self.model_.state_dict(), card)
+        weights = self.model_.state_dict()
+        write_archive(path, {n: w.half() if half else w for n, w in weights.items()}, card)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
