@@ -33,16 +33,18 @@ FILES = (
 FIT = f"""learn the scores of a data distribution from clean points or pictures
 
 DATA is {FILES}.
-Rows of a table are points. Of pictures, patches of 8 x 8 pixels at random places are the points
-(--patch), or each picture is one (--whole)."""
+Rows of a table are points. From pictures of any sizes a denoiser of pictures is learned; with
+--patch the law of their patches, with --whole that of pictures of one size."""
 EXAMPLES = {
     "fit": """  hosm fit points.csv -o model.hosm --sigma auto
   hosm fit people.csv -o model.hosm --drop name,town
+  hosm fit pictures/ -o pictures.hosm
   hosm fit clean.png -o patches.hosm --sigma 20 --patch 8""",
     "hessian": """  hosm hessian model.hosm points.csv -o hessian.csv
   hosm hessian model.hosm points.npy -o hessian.npz --dense""",
-    "denoise": """  hosm denoise patches.hosm noisy.png -o out.npz
-  hosm denoise patches.hosm stack.tif -o out.tif      # out.mean.tif, out.variance.tif""",
+    "denoise": """  hosm denoise noisy.png -o out.tif --model photos  # also out.variance.tif
+  hosm denoise pictures.hosm stack.tif -o out.npz --sigma 25
+  hosm denoise model.hosm noisy.csv -o out.csv""",
     "sample": "  hosm sample model.hosm -n 100 -o draws.csv --law clean",
     "ood": """  hosm ood model.hosm new.csv -o scores.csv
   hosm ood model.hosm new.csv -o scores.csv --reference held-out.csv""",
@@ -96,26 +98,67 @@ def _add_fit(commands: Any) -> None:  # noqa: ANN401
     _add_table(made)
     add("-o", "--out", required=True, metavar="MODEL", help="file of the model")
     text = "noise scale: for tables in standard deviations of each column, several with commas "
-    text += "to choose from, or `auto` (default); for pictures in their units"
+    text += (
+        "to choose from, or `auto` (default); for pictures LOW,HIGH in their units (default: 2 "
+    )
+    text += "to 60 parts in 255 of the largest value)"
     add("--sigma", type=_sigma, metavar="NUMBER[,..]", help=text)
-    text = "how the law is learned: in closed form (default for tables), or by networks (default "
-    text += "for pictures), to which the options from --target to --steps belong"
+    add("--pictures", action="store_true", help="a .npy or .npz file of DATA holds pictures")
+    text = "how the law of a table is learned: in closed form (default), or by networks, to which "
+    text += "the options from --target to --steps belong"
     add("--method", choices=("closed-form", "network"), help=text)
-    add("--rank", type=int, help="columns of the low-rank part (default: D, at most 20)")
-    add("--target", default="jacobian", choices=("jacobian", "residual", "moment"))
+    add(
+        "--rank",
+        type=int,
+        help="columns of the low-rank part (default: D, at most 20; 8 for pictures)",
+    )
+    add("--target", choices=("jacobian", "residual", "moment"))
     text = "one noise scale for all columns, in the data's units"
     add("--no-standardise", dest="standardise", action="store_false", help=text)
     add(
         "--weight-decay",
         type=float,
-        default=0.1,
         help="weight decay; fewer data need more (default: .1)",
     )
-    add("--steps", type=int, default=3000, help="largest number of training steps (default: 3000)")
+    text = "training steps (default: at most 3000 for tables, 4000 for pictures)"
+    add("--steps", type=int, help=text)
     add("--seed", type=int, default=0, help="seed of all random numbers (default: 0)")
-    add("--patch", type=int, metavar="SIDE", help="side of a square patch in pixels (default: 8)")
+    add(
+        "--patch",
+        type=int,
+        metavar="SIDE",
+        help="learn the law of square patches of this side, for `ood` and `hessian`",
+    )
     add("--whole", action="store_true", help="each picture is one point; all must have one size")
-    add("--points", type=int, default=50_000, help="largest number of patches (default: 50000)")
+    add("--points", type=int, help="largest number of patches (default: 50000)")
+
+
+def _add_denoise(commands: Any) -> None:  # noqa: ANN401
+    """Add the subcommand `denoise`."""
+    about = "write mean and variance of the clean point or picture given each noisy one"
+    more = (
+        "\nPATH is the model and the noisy data, or with --model the data alone. Pictures of any"
+    )
+    more += "\nsize are denoised by a model of pictures, such as `photos`, which comes with hosm."
+    made = _command(commands, "denoise", about + more)
+    add = made.add_argument
+    add("paths", nargs="+", metavar="PATH")
+    add("--model", help="file of the model, or photos")
+    add("-o", "--out", required=True, help=OUT)
+    text = "standard deviation of a picture's noise, in its units, or `auto` (default)"
+    add("--sigma", metavar="NUMBER", help=text)
+    text = "units of a picture for one count of light, for a noise of variance gain x + sigma^2, "
+    text += "or `auto` (default: 0)"
+    add("--gain", metavar="NUMBER", help=text)
+    text = "write the central interval of this probability of each pixel too"
+    add("--interval", type=float, metavar="LEVEL", help=text)
+    text = "part of a picture that --directions and --draws are of"
+    add("--window", metavar="ROW,COLUMN,HEIGHT,WIDTH", help=text)
+    text = "write so many leading directions of the error, times their standard deviations"
+    add("--directions", type=int, metavar="NUMBER", help=text)
+    add("--draws", type=int, metavar="NUMBER", help="write so many draws of the clean picture")
+    add("--seed", type=int, default=0, help="seed of the draws (default: 0)")
+    _add_table(made)
 
 
 def _add_ood(commands: Any, stride: str) -> None:  # noqa: ANN401
@@ -168,14 +211,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--stride", type=int, help=stride.format("the patch's side"))
     _add_table(made)
 
-    about = "write mean and variance of the clean point given each noisy one"
-    more = "\nOf a picture the maps are means over the overlapping patches that contain a pixel."
-    made = _command(commands, "denoise", about + more)
-    for name in ("model", "data"):
-        made.add_argument(name, metavar=name.upper())
-    made.add_argument("-o", "--out", required=True, help=OUT)
-    made.add_argument("--stride", type=int, help=stride.format("a quarter of the patch's side"))
-    _add_table(made)
+    _add_denoise(commands)
 
     made = _command(
         commands, "sample", "draw points of the law that was learned, or such as imitate the table"

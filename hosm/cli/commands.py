@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hosm.cli import pictures
 from hosm.estimator import ScoreEstimator, out_of_distribution_scores
 from hosm.io import (
     Array,
@@ -25,7 +26,6 @@ from hosm.io import (
     check_png,
     cut_patches,
     is_pictures,
-    map_over_patches,
     open_pages,
     page_shapes,
     patch_corners,
@@ -34,10 +34,14 @@ from hosm.io import (
     read_rows,
     write,
 )
+from hosm.pictures import PictureDenoiser
 
 __all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
 
-DEFAULT_SIDE = 8  # of a patch, in pixels
+DEFAULT_PATCHES, DEFAULT_STEPS = 50_000, 3000
+OF_COLUMNS = ("columns", "drop", "header", "decimal")
+OF_TABLES = (*OF_COLUMNS, "method", "target", "weight_decay", "points")
+OF_PICTURES = ("interval", "window", "directions", "draws", "gain", "sigma")
 POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
 Facts = dict[str, Any]
 Report = Callable[[str], None]
@@ -81,9 +85,9 @@ def _table(path: str, options: Namespace) -> Any:  # noqa: ANN401
 
 def _training_points(options: Namespace) -> tuple[Any, Facts]:
     """Return clean points (n, D), and what they are."""
-    if not (is_pictures(options.data) or options.patch or options.whole):
+    if not (options.patch or options.whole):
         return _table(options.data, options), {}
-    _check_no_columns(options)
+    _check_absent(options, OF_COLUMNS, "tables", "pictures")
     pages = open_pages(options.data)
     facts: Facts = {"pictures": len(pages)}
     if options.sigma is None:
@@ -96,7 +100,7 @@ def _training_points(options: Namespace) -> tuple[Any, Facts]:
     if options.whole:
         points = _stacked(pages, options.data).astype(np.float64)
         return points.reshape(len(points), -1), facts | {"patch": [*points.shape[1:]]}
-    side = options.patch or DEFAULT_SIDE
+    side = options.patch
     colours = sorted({page[2:] for page in page_shapes(pages)})
     if len(colours) > 1:
         raise ValueError(
@@ -104,15 +108,17 @@ def _training_points(options: Namespace) -> tuple[Any, Facts]:
         )
     shape = (side, side, *colours[0])
     rng = np.random.default_rng(options.seed)
-    patches = random_patches(pages, shape, options.points, rng).astype(np.float64)
+    count = DEFAULT_PATCHES if options.points is None else options.points
+    patches = random_patches(pages, shape, count, rng).astype(np.float64)
     return patches, facts | {"patch": [*shape]}
 
 
-def _check_no_columns(options: Namespace) -> None:
-    """Raise ValueError for options of tables where pictures are read."""
-    for name in ("columns", "drop", "header", "decimal"):
+def _check_absent(options: Namespace, names: Sequence[str], owner: str, got: str) -> None:
+    """Raise ValueError for options that belong to another kind of data."""
+    for name in names:
         if getattr(options, name) is not None:
-            raise ValueError(f"--{name} must be given for tables alone, got pictures")
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} must be given for {owner} alone, got {got}")
 
 
 def fit(options: Namespace, report: Report) -> Facts:
@@ -126,6 +132,9 @@ def fit(options: Namespace, report: Report) -> Facts:
     start = time.perf_counter()
     _check_device(options)
     check_output(options.out, ())
+    if not (options.patch or options.whole) and (options.pictures or is_pictures(options.data)):
+        _check_absent(options, OF_TABLES, "tables", "pictures")
+        return pictures.fit(options, report)
     points, facts = _training_points(options)
 
     def callback(progress: dict[str, Any]) -> None:
@@ -140,10 +149,10 @@ def fit(options: Namespace, report: Report) -> Facts:
         sigma[0] if len(sigma) == 1 else sigma,
         method=options.method or ("auto" if options.standardise else "network"),
         rank=options.rank,
-        target=options.target,
+        target=options.target or "jacobian",
         standardise=options.standardise,
-        weight_decay=options.weight_decay,
-        max_steps=options.steps,
+        weight_decay=0.1 if options.weight_decay is None else options.weight_decay,
+        max_steps=DEFAULT_STEPS if options.steps is None else options.steps,
         random_state=options.seed,
         device=options.device,
         callback=callback,
@@ -233,7 +242,7 @@ def _points(estimator: ScoreEstimator, options: Namespace, path: str) -> tuple[A
     """Return points as a model takes them, and page, row and column of each that is a patch."""
     if not is_pictures(path):
         return _table(path, options), None
-    _check_no_columns(options)
+    _check_absent(options, OF_COLUMNS, "tables", "pictures")
     parts, where = [], []
     for number, page in enumerate(open_pages(path)):
         shape = _patch(estimator, page)
@@ -286,53 +295,58 @@ def _integer(column: str, names: list[str]) -> int:
 
 def denoise(options: Namespace, report: Report) -> Facts:
     """Write posterior means and variances of noisy points or pictures. Errors as in `fit`."""
+    options.model, options.data = _model_and_data(options)
+    if pictures.is_picture_model(options.model):
+        _check_absent(options, OF_COLUMNS, "tables", "pictures")
+        _check_device(options)
+        options.sigma, options.gain = options.sigma or "auto", options.gain or "0"
+        return pictures.denoise(options, report)
+    _check_absent(options, OF_PICTURES, "a denoiser of pictures", "another model")
     estimator = _load(options)
-    shares: list[Array] = []
-    pixels: Any
-
-    def answer(points: Any) -> list[Array]:  # noqa: ANN401
-        law = estimator.posterior(points)
-        shares.append(law.clipped_share)
-        return [law.mean, law.variance]
-
     if is_pictures(options.data):
-        mean, variance, pixels, facts = _denoised(estimator, options, answer, report)
+        points, shape, pixels = _whole_pictures(estimator, options)
     else:
-        points = _points(estimator, options, options.data)[0]
-        parts = [
-            answer(points[i : i + POINTS_PER_CHUNK])
-            for i in range(0, len(points), POINTS_PER_CHUNK)
-        ]
-        mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
-        facts, pixels = {"points": len(mean)}, None
-    facts["mean_std"] = float(np.sqrt(variance).mean())
-    facts["clipped_share"] = float(np.concatenate(shares).mean())
-    names = _names(estimator)
-    return facts | _written(options, {"mean": mean, "variance": variance}, names, pixels)
+        points, shape, pixels = _points(estimator, options, options.data)[0], None, None
+    parts = [
+        estimator.posterior(points[i : i + POINTS_PER_CHUNK])
+        for i in range(0, len(points), POINTS_PER_CHUNK)
+    ]
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("mean", "variance")
+    }
+    facts: Facts = {"points" if shape is None else "pictures": len(points)}
+    facts["mean_std"] = float(np.sqrt(arrays["variance"]).mean())
+    facts["clipped_share"] = float(np.concatenate([part.clipped_share for part in parts]).mean())
+    if shape is not None:
+        arrays = {n: each.reshape(shape).astype(np.float32) for n, each in arrays.items()}
+    return facts | _written(options, arrays, _names(estimator), pixels)
 
 
-def _denoised(
-    estimator: ScoreEstimator,
-    options: Namespace,
-    answer: Callable[[Array], list[Array]],
-    report: Report,
-) -> tuple[Array, Array, Any, Facts]:
-    """Return maps of mean and variance, the number type of the pictures, and facts."""
-    _check_no_columns(options)
-    pages, maps = open_pages(options.data), []
-    pixels = pages[0].dtype
+def _model_and_data(options: Namespace) -> tuple[str, str]:
+    """Return the paths of the model and the data, which `--model` may tell apart."""
+    paths = [*options.paths] if options.model is None else [options.model, *options.paths]
+    if len(paths) != 2:
+        raise ValueError(f"give MODEL and DATA, or DATA and --model, got {' '.join(paths)}")
+    return paths[0], paths[1]
+
+
+def _whole_pictures(
+    estimator: ScoreEstimator, options: Namespace
+) -> tuple[Array, tuple[int, ...], Any]:
+    """Return pictures as points of a model of whole ones, their shape, and their number type."""
+    _check_absent(options, OF_COLUMNS, "tables", "pictures")
+    pages = open_pages(options.data)
     if Path(options.out).suffix.lower() == ".png":
-        check_png(pixels, pages[0].shape, len(pages))
-    _check_one_shape(pages, options.data)
-    for number, page in enumerate(pages, 1):
-        shape = _patch(estimator, page)
-        stride = _stride(options, max(1, min(shape[:2]) // 4))
-        found = map_over_patches(page.astype(np.float64), shape, stride, answer)
-        maps.append([each.astype(np.float32) for each in found])
-        report(f"picture {number} of {len(pages)}")
-    both = [np.stack(each) for each in zip(*maps, strict=True)]
-    mean, variance = (each[0] if len(each) == 1 else each for each in both)
-    return mean, variance, pixels, {"pictures": len(pages)}
+        check_png(pages[0].dtype, pages[0].shape, len(pages))
+    stacked = _stacked(pages, options.data)
+    if stacked[0].size != estimator.n_features_in_:
+        raise ValueError(
+            f"pictures must have {estimator.n_features_in_} numbers, as those of the model, got "
+            f"{stacked.shape[1:]}; `hosm fit` without --patch makes a denoiser of any size"
+        )
+    shape = stacked.shape if len(stacked) > 1 else stacked.shape[1:]
+    return stacked.reshape(len(stacked), -1).astype(np.float64), shape, pages[0].dtype
 
 
 def sample(options: Namespace, report: Report) -> Facts:
@@ -385,8 +399,10 @@ def _unseen(estimator: ScoreEstimator) -> str:
 
 def info(options: Namespace, report: Report) -> Facts:
     """Return what a saved model is. Errors as in `fit`."""
-    estimator = _load(options)
     card = read_archive(options.model)[1]
+    if pictures.is_picture_model(options.model):
+        return {"version": card["version"], **pictures.about(PictureDenoiser.load(options.model))}
+    estimator = _load(options)
     facts: Facts = {"version": card["version"], **_about(estimator)}
     facts["names"] = _names(estimator)
     facts["training_points_held"] = len(estimator.starts_)

@@ -39,6 +39,7 @@ class DenoisedPicture:
         mean: the denoised picture, shape (height, width) or (height, width, 3), float32.
         variance: expected squared error of each of its numbers, of the same shape.
         sigma: noise scale that was assumed, a number or one for each pixel, (height, width).
+        gain: units of the picture for one count of light; 0 without Poisson noise.
         scale: factor of all variances, from a calibration; 1 without one.
     """
 
@@ -46,6 +47,7 @@ class DenoisedPicture:
     variance: Array
     sigma: float | Array
     moments: Callable[[Tile], tuple[Tensor, Tensor]]
+    gain: float = 0.0
     scale: float = 1.0
 
     @property
@@ -62,6 +64,22 @@ class DenoisedPicture:
         check_number("scale", scale)
         variance = (scale * self.variance).astype(self.variance.dtype)
         return replace(self, variance=variance, scale=scale * self.scale)
+
+    def through(self, slope: Array) -> DenoisedPicture:
+        """Return the posterior with all deviations times the slopes of a map, as tangents do.
+
+        Args:
+            slope: positive, of the shape of the mean.
+        """
+        planes = slope.reshape(*slope.shape[:2], -1)
+
+        def moments(tile: Tile) -> tuple[Tensor, Tensor]:
+            own, shared = self.moments(tile)
+            part = planes[tile.top : tile.top + tile.height, tile.left : tile.left + tile.width]
+            factor = torch.from_numpy(np.ascontiguousarray(np.moveaxis(part, 2, 0)))
+            return own * factor.square(), shared * factor
+
+        return replace(self, variance=self.variance * slope**2, moments=moments)
 
     def interval(self, level: float) -> tuple[Array, Array]:
         """Return the central credible interval of each number: low and high, shaped as the mean.

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -309,7 +310,7 @@ def _room(values: Array, stride: int) -> Array:
     return room
 
 
-def _unsaturated(room: Array, sigma: Array) -> Array:
+def _unsaturated(room: Array, sigma: Any) -> Array:  # noqa: ANN401
     """Return which blocks noise of such sigma does not saturate, or does so least."""
     enough: Array = room > MARGIN * sigma
     if enough.mean() < ROOMIEST:

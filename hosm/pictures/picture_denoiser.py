@@ -15,20 +15,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hosm import __version__
-from hosm.checks import check_count
+from hosm.checks import check_choice, check_count
 from hosm.io import Array, open_pages, page_shapes, read_archive, write_archive
 from hosm.noise import check_scales
 from hosm.pictures.crops import Crops
 from hosm.pictures.denoised import DenoisedPicture
 from hosm.pictures.model import PictureModel
+from hosm.pictures.noise_level import (
+    estimate_poisson_gaussian,
+    estimate_sigma,
+    stabilised,
+    unstabilised,
+)
 from hosm.pictures.objective import PictureObjective
 from hosm.pictures.tiles import Tile, margin, part, tiles
 from hosm.training import Progress, Settings, fit, load_checkpoint, save_checkpoint
@@ -36,6 +43,7 @@ from hosm.training import Progress, Settings, fit, load_checkpoint, save_checkpo
 __all__ = ["PictureDenoiser"]
 
 USUAL_RANGE = (2 / 255, 60 / 255)  # of noise scales, over the largest value
+PHOTOS = {1: "photos-grey.hosm", 3: "photos-colour.hosm"}  # channels -> the shipped model
 KIND = "pictures"  # of the models of an archive
 TILE = 512  # pixels along a side of what goes through the network at once, without its margin
 FEWEST_WHOLE = 5  # pictures of which some are held out; of fewer, a part of each is
@@ -168,35 +176,55 @@ class PictureDenoiser:
         if self.callback is not None:
             self.callback({"step": progress.step, **progress.metrics})
 
-    def denoise(self, picture: Array, sigma: float | Array) -> DenoisedPicture:
+    def denoise(
+        self,
+        picture: Array,
+        sigma: float | Array | Literal["auto"] = "auto",
+        gain: float | Literal["auto"] = 0.0,
+    ) -> DenoisedPicture:
         """Return the posterior of the clean picture.
 
         Args:
             picture: noisy, shape (height, width), or (height, width, 3) for a model of colour, of
                 any size and units.
             sigma: standard deviation of the noise, in the picture's units; a number, or one for
-                each pixel, shape (height, width).
+                each pixel, shape (height, width); `auto` estimates it from the picture.
+            gain: units of the picture for one count of light, for a noise of the variance gain x
+                + sigma^2 (Poisson and Gaussian noise); `auto` estimates it and sigma. The picture
+                is then brought to a noise of one scale and back (`hosm.pictures.noise_level`).
 
         Raises:
-            ValueError: another shape, values that are not finite, or sigma not above 0.
+            ValueError: another shape, values that are not finite, sigma not above 0, gain below
+                0, or noise that cannot be estimated.
         """
-        channels = self.model_.channels
-        picture = np.asarray(picture)
+        picture = self._checked(picture)
+        if gain == "auto":
+            gain, sigma = estimate_poisson_gaussian(picture)
+        if isinstance(sigma, str):
+            check_choice("sigma", sigma, ("auto",))
+            sigma = estimate_sigma(picture)
+        if gain == 0:
+            return self._denoise(picture, _scale(sigma, picture))
+        if np.ndim(sigma) or not (np.isfinite(gain) and gain > 0):
+            raise ValueError(f"gain must be 0, or above 0 with one sigma, got {gain}")
+        found = self._denoise(stabilised(picture, gain, float(sigma)), np.ones((), np.float32))
+        mean, variance = unstabilised(found.mean, found.variance, gain, float(sigma))
+        slope = np.sqrt(variance / found.variance).astype(np.float32)
+        return replace(
+            found.through(slope), mean=mean.astype(np.float32), sigma=float(sigma), gain=gain
+        )
+
+    def _checked(self, picture: Array) -> Array:
+        """Return a noisy picture that the model can denoise."""
+        picture, channels = np.asarray(picture), self.model_.channels
         wanted = "(height, width)" if channels == 1 else "(height, width, 3)"
         if picture.ndim != (2 if channels == 1 else 3) or picture.shape[2:] not in ((), (3,)):
             raise ValueError(f"picture must have shape {wanted}, got {picture.shape}")
         if not np.isfinite(picture).all():
             raise ValueError("picture must hold finite numbers, got NaN or infinite ones")
-        scale = np.asarray(sigma, np.float32)
-        if not (np.isfinite(scale) & (scale > 0)).all():
-            raise ValueError(f"sigma must be a finite number above 0, got {sigma}")
-        if scale.shape not in ((), picture.shape[:2]):
-            raise ValueError(
-                f"sigma must be a number or have shape {picture.shape[:2]}, got {scale.shape}"
-            )
-        return self._denoise(picture, sigma, scale)
+        return picture
 
-    def _denoise(self, picture: Array, sigma: float | Array, scale: Array) -> DenoisedPicture:
+    def _denoise(self, picture: Array, scale: Array) -> DenoisedPicture:
         height, width = picture.shape[:2]
         pixels = picture.reshape(height, width, -1)
         scales = np.broadcast_to(scale, (height, width))[..., None]
@@ -211,7 +239,7 @@ class PictureDenoiser:
         return DenoisedPicture(
             mean.reshape(picture.shape),
             variance.reshape(picture.shape),
-            sigma,
+            float(scale) if scale.ndim == 0 else scale,
             lambda tile: self._moments(pixels, scales, tile)[1:],
         )
 
@@ -257,6 +285,23 @@ class PictureDenoiser:
         }
         weights = self.model_.state_dict()
         write_archive(path, {n: w.half() if half else w for n, w in weights.items()}, card)
+
+    @classmethod
+    def pretrained(cls, channels: int, device: str = "cpu") -> Self:
+        """Return the denoiser of photographs that comes with the package.
+
+        It was learned from 38 wallpapers of Debian's packages, for noise of 2 to 60 parts in 255
+        of the largest value (`hosm.experiment.photos.study.training_pictures`).
+
+        Args:
+            channels: 1 for grey pictures, 3 for colour.
+            device: torch device.
+
+        Raises:
+            ValueError: another number of channels.
+        """
+        check_choice("channels", channels, PHOTOS)
+        return cls.load(Path(__file__).with_name(PHOTOS[channels]), device)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
@@ -310,6 +355,18 @@ class _Checkpoint:
         """Remove the file of a run that has ended."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def _scale(sigma: float | Array, picture: Array) -> Array:
+    """Return a noise scale as a number or a map of a picture."""
+    scale = np.asarray(sigma, np.float32)
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        raise ValueError(f"sigma must be a finite number above 0, got {sigma}")
+    if scale.shape not in ((), picture.shape[:2]):
+        raise ValueError(
+            f"sigma must be a number or have shape {picture.shape[:2]}, got {scale.shape}"
+        )
+    return scale
 
 
 def _channels(shapes: Sequence[tuple[int, ...]], crop: int) -> int:

@@ -20,6 +20,8 @@ RNG = np.random.default_rng(0)
 NAMES = ["a", "b", "c"]
 X = RNG.normal(size=(80, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 0.0]
 PHOTO = RNG.integers(0, 255, (20, 24)).astype(np.float64)
+SCENE = np.add.outer(2 * np.arange(70) % 90, np.arange(66) % 30 * 4).astype(np.float64)
+SCENE += RNG.normal(scale=8, size=SCENE.shape) + 30
 NETWORK = ("--method", "network", "--steps", "2")
 QUICK = ["--method", "network", "--steps", "2", "--quiet", "--json"]
 TABLES = ("npy", "npz", "csv", "parquet")
@@ -67,10 +69,11 @@ def facts(run):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Models of a table, of grey patches, of colour patches and of whole pictures."""
+    """Models of a table, grey and colour patches, whole pictures, and pictures of any size."""
     folder = tmp_path_factory.mktemp("models")
     names = save(folder / "x.csv", X, NAMES)
     grey = save(folder / "grey.png", PHOTO)
+    scene = save(folder / "scene.png", SCENE)
     colour = folder / "colour.npy"
     np.save(colour, np.stack([PHOTO, PHOTO / 2, PHOTO / 3], 2)[None])
     many = folder / "many.npy"
@@ -83,6 +86,8 @@ def models(tmp_path_factory):
     }
     for name, given in options.items():
         assert cli.main(["fit", *given, "-o", str(folder / name), *QUICK]) == 0
+    options["scene"] = (scene,)
+    assert cli.main(["fit", scene, "-o", str(folder / "scene"), "--steps", "2", "--quiet"]) == 0
     return {name: str(folder / name) for name in options}
 
 
@@ -104,52 +109,90 @@ def test_fit_and_hessian_on_each_kind_of_table(facts, tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", PICTURES)
-def test_fit_and_denoise_on_each_kind_of_picture(run, facts, tmp_path, suffix):
-    data = save(tmp_path / f"x.{suffix}", PHOTO.astype(np.float32))
-    options = ("--steps", "2", "--sigma", "20", "--patch", "5", "--points", "90")
-    found = facts("fit", data, "-o", "m", *options)
-    assert (found["points"], found["dimension"]) == (90, 25)
-    assert found["patch"] == [5, 5] and found["noise_std"] == pytest.approx([20.0, 20.0])
-    out = facts("denoise", "m", data, "-o", "out.npz")
-    (page,), model = read_pages(data), hosm.ScoreEstimator.load("m")
-    corner = model.posterior(page[:5, :5].reshape(1, 25))
+def test_a_denoiser_of_pictures_on_each_kind_of_file(run, facts, models, tmp_path, suffix):
+    data = save(tmp_path / f"x.{suffix}", SCENE[:40].astype(np.float32))
+    out = facts("denoise", models["scene"], data, "-o", "out.npz", "--sigma", "9")
+    (page,), model = read_pages(data), hosm.PictureDenoiser.load(models["scene"])
+    expected = model.denoise(page, 9)
     with np.load("out.npz") as maps:
-        assert maps["mean"].shape == maps["variance"].shape == PHOTO.shape
-        np.testing.assert_allclose(maps["mean"][0, 0], corner.mean[0, 0], **FLOAT32)
-        assert maps["variance"].min() > 0
-        assert out["mean_std"] == pytest.approx(np.sqrt(maps["variance"]).mean())
-    files = facts("denoise", "m", data, "-o", "out.tif", "--stride", "5")["files"]
+        np.testing.assert_array_equal(maps["mean"], expected.mean)
+        np.testing.assert_array_equal(maps["variance"], expected.variance)
+    assert out["sigma"] == [9.0] and out["mean_std"] == pytest.approx(expected.std.mean())
+    files = facts("denoise", data, "--model", models["scene"], "-o", "out.tif")["files"]
     assert files == ["out.mean.tif", "out.variance.tif"]
-    assert read_pages("out.mean.tif")[0].shape == PHOTO.shape
+    assert read_pages("out.mean.tif")[0].shape == page.shape
     if suffix == "tif":  # whose float32 a .png file cannot hold
-        code, _, err = run("denoise", "m", data, "-o", "out.png")
+        code, _, err = run("denoise", models["scene"], data, "-o", "out.png")
         assert code == 1 and "uint8 or uint16, got float32; use .tif or .npy" in err
         return
-    assert facts("denoise", "m", data, "-o", "out.png")["pictures"] == 1
-    facts("denoise", "m", data, "-o", "out.npy")
-    for name in ("mean", "variance"):
-        (written,), exact = read_pages(f"out.{name}.png"), np.load(f"out.{name}.npy")
-        np.testing.assert_array_equal(written, np.clip(np.round(exact), 0, 255))
+    assert facts("denoise", models["scene"], data, "-o", "out.png", "--sigma", "9")["files"] == [
+        "out.mean.png",
+        "out.std.png",
+    ]
+    (written,) = read_pages("out.mean.png")
+    np.testing.assert_array_equal(written, np.clip(np.round(expected.mean), 0, 255))
+
+
+def test_fit_learns_a_denoiser_from_pictures(facts, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    np.save("x.npy", np.stack([SCENE, SCENE[::-1]]))
+    for data, count in (("x.png", 1), ("x.npy", 2)):
+        given = ("--pictures",) if count == 2 else ("--sigma", "5,30", "--rank", "2")
+        found = facts("fit", data, "-o", "m", "--steps", "1", *given)
+        assert found["pictures"] == count and found["channels"] == 1
+        assert found["held_out_error"] > 0
+        about = facts("info", "m")
+        assert about["sigma"] == found["sigma"] and about["rank"] == found["rank"]
+    assert facts("fit", "x.png", "-o", "m", "--steps", "1", "--sigma", "5,30")["sigma"] == [5, 30]
+
+
+def test_what_a_denoiser_of_pictures_writes_besides(facts, models, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    options = ("--interval", ".9", "--window", "8,4,16,12", "--directions", "3", "--draws", "2")
+    out = facts("denoise", models["scene"], "x.png", "-o", "out.npz", "--sigma", "9", *options)
+    found = hosm.PictureDenoiser.load(models["scene"]).denoise(read_pages("x.png")[0], 9)
+    window = (8, 4, 16, 12)
+    with np.load("out.npz") as maps:
+        low, high = found.interval(0.9)
+        np.testing.assert_array_equal(maps["low"], low)
+        np.testing.assert_array_equal(maps["high"], high)
+        np.testing.assert_array_equal(maps["draws"], found.sample(2, window, 0))
+        values, vectors = found.directions(window, 3)
+        size = np.linalg.norm(maps["directions"].reshape(3, -1), axis=1)
+        np.testing.assert_allclose(size, np.sqrt(values), **FLOAT32)
+    assert out["files"] == ["out.npz"]
+
+
+def test_the_noise_of_a_picture_is_estimated(facts, models, tmp_path):
+    tall = np.kron(np.arange(64).reshape(8, 8) * 3.0, np.ones((24, 24)))
+    noisy = tall + 20 + 6 * RNG.standard_normal(tall.shape)
+    np.save("noisy.npy", noisy)
+    found = facts("denoise", models["scene"], "noisy.npy", "-o", "out.npz")
+    assert found["sigma"][0] == pytest.approx(6, rel=0.1)  # steps of shades bias it a little
+    counts = 2.0 * RNG.poisson((tall + 20) / 2)
+    np.save("counts.npy", counts)
+    found = facts("denoise", models["scene"], "counts.npy", "-o", "out.npz", "--gain", "auto")
+    assert found["gain"][0] == pytest.approx(2, rel=0.25)  # its own error, of few flat parts
+    given = ("--gain", "2", "--sigma", "1")
+    facts("denoise", models["scene"], "counts.npy", "-o", "out.npz", *given)
+    with np.load("out.npz") as maps:
+        dark, bright = maps["variance"][:24, :24].mean(), maps["variance"][-24:, -24:].mean()
+    assert bright > 3 * dark  # 9.5 times the counts
 
 
 def test_a_stack_and_a_folder_are_denoised_page_by_page(facts, models, tmp_path):
-    stack = np.stack([PHOTO, PHOTO[::-1]])
+    stack = np.stack([SCENE, SCENE[::-1]])
     save(tmp_path / "stack.tif", stack)
     (tmp_path / "folder").mkdir()
     for number, page in enumerate(stack):
         save(tmp_path / "folder" / f"{number}.png", np.round(page))
     for data in ("stack.tif", "folder"):
-        found = facts("denoise", models["grey"], data, "-o", "out.npy", "--stride", "4")
+        found = facts("denoise", models["scene"], data, "-o", "out.npy")
         assert found["pictures"] == 2 and found["files"] == ["out.mean.npy", "out.variance.npy"]
         assert np.load("out.mean.npy").shape == stack.shape
 
 
-def test_colours_and_whole_pictures(facts, models, tmp_path):
-    np.save("colour.npy", np.stack([PHOTO] * 3, 2)[None])
-    save(tmp_path / "colour.png", np.stack([PHOTO, PHOTO[::-1], PHOTO], 2))
-    facts("denoise", models["colour"], "colour.png", "-o", "out.npz", "--stride", "3")
-    with np.load("out.npz") as maps:
-        assert maps["mean"].shape == (20, 24, 3)
+def test_whole_pictures(facts, models, tmp_path):
     save(tmp_path / "whole.tif", RNG.normal(size=(3, 4, 6)))
     facts("denoise", models["whole"], "whole.tif", "-o", "out.npz")
     model = hosm.ScoreEstimator.load(models["whole"])
@@ -246,7 +289,29 @@ BAD = {
     ),
     "text": ("fit {}/text.csv -o m", "the column 'b' must hold numbers, got 'red' in row 2"),
     "one row": ("fit {}/one.csv -o m", "a minimum of 4"),
-    "sigma of pictures": ("fit {}/x.png -o m", "--sigma must be given for pictures"),
+    "sigma of patches": ("fit {}/x.png -o m --patch 4", "--sigma must be given for pictures"),
+    "range of pictures": ("fit {}/x.png -o m --sigma 9", "--sigma must be LOW,HIGH for pictures"),
+    "small pictures": ("fit {}/x.png -o m", "no smaller than a crop of 64, got (20, 24)"),
+    "method of pictures": (
+        "fit {}/x.png -o m --method network",
+        "--method must be given for tables alone, got pictures",
+    ),
+    "window": (
+        "denoise {scene} {}/x.png -o o.npz --sigma 9 --draws 1 --window 1,2,3",
+        "--window must be ROW,COLUMN,HEIGHT,WIDTH, got 1,2,3",
+    ),
+    "sigma of a picture": (
+        "denoise {scene} {}/x.png -o o.npz --sigma much",
+        "--sigma must be a number or auto, got much",
+    ),
+    "two models": (
+        "denoise {scene} {}/x.png -o o.npz --model photos",
+        "give MODEL and DATA, or DATA and --model",
+    ),
+    "gain of a table": (
+        "denoise {table} {}/x.csv -o o.npz --gain 2",
+        "--gain must be given for a denoiser of pictures alone, got another model",
+    ),
     "sigma below 0": ("fit {}/x.csv -o m --sigma -1", "got -1.0"),
     "rank": ("fit {}/x.csv -o m --rank 9", "must be a whole number from 0 to 3, got 9"),
     "steps": ("fit {}/x.csv -o m --steps 0", "max_steps must be a whole"),
@@ -255,7 +320,7 @@ BAD = {
         "fit into a picture of (20, 24), got (21, 21)",
     ),
     "folder of sizes": ("fit {}/sizes -o m --sigma 9 --whole", "must hold pictures of one size"),
-    "empty folder": ("fit {} -o m --sigma 9", "holds no file that ends in .png"),
+    "empty folder": ("fit {} -o m", "holds no file that ends in .png"),
     "device": (
         "fit {}/x.csv -o m --device moon",
         "--device must be one that torch finds here, got 'moon'",
@@ -279,13 +344,12 @@ BAD = {
     "kind": ("hessian {table} {}/x.csv -o h.xlsx", "must end in .npy, .npz"),
     "no patches": (
         "denoise {table} {}/x.png -o o.npz",
-        "square patches of 3 numbers, as the model needs",
+        "pictures must have 3 numbers, as those of the model, got (20, 24)",
     ),
     "pixels": ("ood {table} {}/colour.png", "must have square patches of 3"),
-    "colours": ("denoise {colour} {}/x.png -o o.npz", "square patches of 48 numbers"),
-    "stride": (
-        "denoise {grey} {}/x.png -o o.npz --stride 5",
-        "stride must be a whole number from 1",
+    "colours": (
+        "denoise {colour} {}/x.png -o o.npz",
+        "`hosm fit` without --patch makes a denoiser of any size",
     ),
     "stride 0": ("ood {grey} {}/x.png --stride 0", "stride must be a whole number from 1"),
     "count": (
@@ -351,24 +415,17 @@ def test_notes_are_lines_on_stderr_and_those_of_many_files_are_counted(run, mode
     ]
 
 
-def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(
-    run, models, tmp_path, monkeypatch
-):
-    def beyond(page, shape, stride, function):
-        function(page[:4, :4].reshape(1, 16))
-        return [np.linspace(1.4, 262, page.size).reshape(page.shape)] * 2
-
-    monkeypatch.setattr(commands, "map_over_patches", beyond)
-    save(tmp_path / "x.png", PHOTO)
-    code, _, err = run("denoise", models["grey"], "x.png", "-o", "out.png", "--quiet")
-    mean, right = read_pages("out.mean.png")[0], np.linspace(1.4, 262, PHOTO.size)
+def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(run, models, tmp_path):
+    save(tmp_path / "x.png", np.where(SCENE > 100, 255, SCENE))
+    given = ("--sigma", "60", "--quiet")
+    assert run("denoise", models["scene"], "x.png", "-o", "out.npy", *given)[0] == 0
+    code, _, err = run("denoise", models["scene"], "x.png", "-o", "out.png", *given)
+    mean, exact = read_pages("out.mean.png")[0], np.load("out.mean.npy")
     assert code == 0 and mean.dtype == np.uint8
-    np.testing.assert_array_equal(
-        mean.ravel(), np.clip(np.round(right.astype(np.float32)), 0, 255)
-    )
-    clipped = (np.round(right) > 255).sum()
-    text = f"out.mean.png: {clipped} of {PHOTO.size} values, beyond 0 to 255, were clipped"
-    assert f"hosm denoise: note: {text}\n" in err
+    np.testing.assert_array_equal(mean, np.clip(np.round(exact), 0, 255))
+    clipped = ((np.round(exact) > 255) | (np.round(exact) < 0)).sum()
+    text = f"out.mean.png: {clipped} of {SCENE.size} values, beyond 0 to 255, were clipped"
+    assert clipped > 0 and f"hosm denoise: note: {text}\n" in err
 
 
 def test_a_reader_that_leaves_ends_the_command_quietly(models, tmp_path):

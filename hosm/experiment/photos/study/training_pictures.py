@@ -2,8 +2,8 @@
 
 `make photo-models` fetches the packages, cuts their photographs down to at most 1,500 pixels along
 a side, which takes away the traces of compression and of the camera's noise, and trains a denoiser
-of grey pictures and one of colour pictures (`hosm.pictures.PictureDenoiser`, Meng, Song, Li and
-Ermon, NeurIPS 2021, for pictures of any size). None of the pictures that judge them is among these.
+of grey pictures and one of colour pictures (`hosm.pictures.PictureDenoiser`). None of the pictures
+that judge them is among these.
 
     python -m hosm.experiment.photos.study.training_pictures WALLPAPERS KIND MODEL
 """

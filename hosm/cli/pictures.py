@@ -1,0 +1,162 @@
+"""What the subcommands `fit` and `denoise` do with pictures (see `hosm.pictures`)."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hosm.io import Array, check_output, check_png, open_pages, page_shapes, read_archive, write
+from hosm.pictures import DenoisedPicture, PictureDenoiser
+
+__all__ = ["SHIPPED", "about", "denoise", "fit", "is_picture_model"]
+
+SHIPPED = "photos"  # name of the denoisers that come with the package
+DEFAULT_STEPS = 4000
+Facts = dict[str, Any]
+Report = Callable[[str], None]
+
+
+def is_picture_model(path: str) -> bool:
+    """Return whether a model is one of pictures of any size. Errors as in `read_archive`."""
+    return path == SHIPPED or read_archive(path)[1].get("kind") == "pictures"
+
+
+def fit(options: Namespace, report: Report) -> Facts:
+    """Learn a denoiser from pictures and save it; errors as in `hosm.cli.commands.fit`."""
+    start = time.perf_counter()
+    steps = DEFAULT_STEPS if options.steps is None else options.steps
+
+    def callback(progress: dict[str, Any]) -> None:
+        if "validation_dsm" in progress:
+            spent, step = time.perf_counter() - start, progress["step"]
+            left = spent / step * (steps - step) / 60
+            error = progress["validation_dsm"]
+            text = f"step {step} of {steps}, about {left:.0f} min left: held-out squared error"
+            report(f"{text} {error:.4f} of the noise's")
+
+    denoiser = PictureDenoiser(
+        _range(options.sigma),
+        rank=8 if options.rank is None else options.rank,
+        max_steps=steps,
+        random_state=options.seed,
+        device=options.device,
+        callback=callback,
+    )
+    pages = open_pages(options.data)
+    denoiser.fit(pages).save(options.out)
+    facts = {"pictures": len(pages), **about(denoiser)}
+    facts["seconds"] = round(time.perf_counter() - start, 1)
+    return facts | {"files": [options.out]}
+
+
+def _range(sigma: list[float | str] | None) -> tuple[float, float] | None:
+    """Return the range of noise scales that --sigma gives."""
+    if sigma is None or sigma == ["auto"]:
+        return None
+    if len(sigma) != 2:
+        given = ",".join(map(str, sigma))
+        raise ValueError(f"--sigma must be LOW,HIGH for pictures, got {given}")
+    return float(sigma[0]), float(sigma[1])
+
+
+def about(denoiser: PictureDenoiser) -> Facts:
+    """Return the facts about a denoiser that commands print."""
+    last = denoiser.history_[-1]
+    return {
+        "channels": denoiser.model_.channels,
+        "sigma": [*denoiser.sigma_],
+        "largest_value": denoiser.unit_,
+        "rank": denoiser.model_.rank,
+        "held_out_error": last["validation_dsm"],
+    }
+
+
+def _denoisers(options: Namespace) -> Callable[[int], PictureDenoiser]:
+    """Return channels -> the denoiser of such pictures."""
+    if options.model == SHIPPED:
+        return lambda channels: PictureDenoiser.pretrained(channels, options.device)
+    denoiser = PictureDenoiser.load(options.model, options.device)
+    return lambda channels: denoiser
+
+
+def _number(name: str, text: str) -> Any:  # noqa: ANN401
+    """Return a number that an option gives, or `auto`."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"--{name} must be a number or auto, got {text}") from error
+
+
+def denoise(options: Namespace, report: Report) -> Facts:
+    """Write what is known of clean pictures given noisy ones; errors as in `fit`."""
+    suffix = check_output(options.out)
+    pages = open_pages(options.data)
+    shapes = page_shapes(pages)
+    if suffix == ".png":
+        check_png(pages[0].dtype, shapes[0], len(pages))
+    if len({*shapes}) > 1:
+        raise ValueError(
+            f"{options.data} must hold pictures of one size, got {shapes[0]} and {shapes[-1]}"
+        )
+    found = [*_found(options, pages, report)]
+    maps = [_maps(each, options, suffix) for each in found]
+    arrays = {
+        name: maps[0][name] if len(maps) == 1 else np.stack([each[name] for each in maps])
+        for name in maps[0]
+    }
+    files = write(options.out, arrays, None, pages[0].dtype)
+    facts: Facts = {"pictures": len(found), "sigma": [_mean(each.sigma) for each in found]}
+    if any(each.gain for each in found):
+        facts["gain"] = [each.gain for each in found]
+    facts["mean_std"] = float(np.mean([each.std.mean() for each in found]))
+    return facts | {"files": [str(file) for file in files]}
+
+
+def _mean(sigma: float | Array) -> float:
+    return float(np.mean(sigma))
+
+
+def _found(
+    options: Namespace, pages: Sequence[Array], report: Report
+) -> Iterator[DenoisedPicture]:
+    """Yield the posterior of each picture."""
+    choose = _denoisers(options)
+    sigma, gain = _number("sigma", options.sigma), _number("gain", options.gain)
+    for number, page in enumerate(pages, 1):
+        yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain)
+        report(f"picture {number} of {len(pages)}")
+
+
+def _maps(found: DenoisedPicture, options: Namespace, suffix: str) -> dict[str, Array]:
+    """Return the arrays that are written of a picture, by name."""
+    spread = {"std": found.std} if suffix == ".png" else {"variance": found.variance}
+    maps = {"mean": found.mean, **spread}
+    if options.interval is not None:
+        low, high = found.interval(options.interval)
+        maps |= {"low": low, "high": high}
+    window = _window(options.window)
+    if options.directions:
+        where = window or (0, 0, *found.mean.shape[:2])
+        values, vectors = found.directions(where, options.directions)
+        spreads = np.sqrt(values).reshape(-1, *[1] * found.mean.ndim)
+        maps["directions"] = (spreads * vectors).astype(np.float32)
+    if options.draws:
+        maps["draws"] = found.sample(options.draws, window, options.seed)
+    return maps
+
+
+def _window(text: str | None) -> tuple[int, int, int, int] | None:
+    """Return the window that --window gives."""
+    if text is None:
+        return None
+    numbers = text.split(",")
+    if len(numbers) != 4 or not all(each.strip().isdecimal() for each in numbers):
+        raise ValueError(f"--window must be ROW,COLUMN,HEIGHT,WIDTH, got {text}")
+    row, column, height, width = map(int, numbers)
+    return row, column, height, width
