@@ -1,7 +1,7 @@
 """Tables of numbers, a row for each point: arrays, text, Parquet files and sheets.
 
-Packages of the extra `files` are needed for all but .npy and .npz files, and imported for them
-alone.
+Parquet files and sheets need packages of the extra `files`. Packages are imported for the files
+that need them alone.
 """
 
 from __future__ import annotations

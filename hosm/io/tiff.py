@@ -167,7 +167,7 @@ def _array(source: Any, path: Path) -> Callable[[], Array]:  # noqa: ANN401
                 raise
             kind = source.keyframe.compression.name
             need = f"{path} is compressed by {kind}, which needs the package imagecodecs"
-            raise ImportError(f"{need}: pip install imagecodecs") from error
+            raise ImportError(f"{need}: pip install 'hosm[files]'") from error
 
     return read
 
