@@ -59,7 +59,6 @@ RENAMED = {  # old path -> old name -> new name, of what such a module exported
     "hosm.patches": {
         "cut": "cut_patches",
         "drawn": "random_patches",
-        "mapped": "map_over_patches",
         "places": "patch_corners",
     },
 }

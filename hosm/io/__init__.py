@@ -3,7 +3,7 @@
 `tables` reads rows of numbers, of which `text_tables` knows how programs write them; `pictures`
 reads pages and folders of them, by `tiff` and `raster`, and `page_values` holds what all pixels
 have in common. `results` writes either by the suffix of the path, pictures by `picture_files`;
-`patches` cuts pictures into overlapping patches and puts them together again; `archives` holds
+`patches` cuts pictures into overlapping patches; `archives` holds
 models; `atomic_write` is how every file of the library is written; `formats` has what the kinds of
 files share.
 """
@@ -11,7 +11,7 @@ files share.
 from hosm.io.archives import read_archive, write_archive
 from hosm.io.atomic_write import write_whole
 from hosm.io.formats import Array, FileNote
-from hosm.io.patches import cut_patches, map_over_patches, patch_corners, random_patches
+from hosm.io.patches import cut_patches, patch_corners, random_patches
 from hosm.io.picture_files import check_png
 from hosm.io.pictures import PictureFolder, is_pictures, open_pages, page_shapes, read_pages
 from hosm.io.results import check_output, write
@@ -26,7 +26,6 @@ __all__ = [
     "check_output",
     "cut_patches",
     "is_pictures",
-    "map_over_patches",
     "open_pages",
     "page_shapes",
     "patch_corners",

@@ -1,16 +1,9 @@
-r"""Pictures as overlapping patches, and maps of a picture that average over its patches.
+"""Pictures as overlapping patches: points of a law that is learned from few pictures.
 
-The law of patches of h x w pixels is learned from far fewer pictures than the law of pictures. A
-noisy picture is then denoised patch by patch, and each pixel is the mean of the estimates of the
-patches that contain it (Zoran and Weiss, "From Learning Models of Natural Image Patches to Whole
-Image Restoration", ICCV 2011, compare this with better ways). Squares are convex, so that for K
-estimates m_k of one pixel x, with errors E (m_k - x)^2 = v_k,
-
-$$E\,(\tfrac1K \textstyle\sum_k m_k - x)^2 \le \tfrac1K \sum_k v_k,$$
-
-and the mean of the variances, which `map_over_patches` gives in the same way, is an upper bound
-for the error of the mean: it is reached where the patches have equal errors, and up to K times
-too large where their errors are independent.
+The law of patches of h x w pixels is learned from far fewer pictures than the law of pictures
+(Zoran and Weiss, "From Learning Models of Natural Image Patches to Whole Image Restoration", ICCV
+2011). Its scores tell which parts of a picture are unlike others (`hosm ood`); `hosm.pictures`
+denoises.
 
 Pages are of shape (height, width) or (height, width, colours), of any units.
 """
@@ -18,7 +11,7 @@ Pages are of shape (height, width) or (height, width, colours), of any units.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,9 +19,7 @@ from hosm.checks import check_count
 from hosm.io.formats import Array
 from hosm.io.pictures import page_shapes
 
-__all__ = ["cut_patches", "map_over_patches", "patch_corners", "random_patches"]
-
-PATCHES_PER_CHUNK = 4096  # patches that are held at once
+__all__ = ["cut_patches", "patch_corners", "random_patches"]
 
 
 def _check_fits(page: tuple[int, ...], shape: Sequence[int]) -> None:
@@ -103,36 +94,3 @@ def random_patches(
         corners = np.stack(np.divmod(own, columns), 1)
         parts.append(cut_patches(pages[number], shape, corners))
     return np.concatenate(parts)
-
-
-def map_over_patches(
-    page: Array, shape: Sequence[int], stride: int, function: Callable[[Array], Sequence[Array]]
-) -> list[Array]:
-    """Return maps of a page: each pixel is a mean over the patches that contain it.
-
-    Args:
-        page: shape (height, width) or (height, width, colours).
-        shape: shape of a patch, with as many axes as the page.
-        stride: pixels from one patch to the next, as in `patch_corners`.
-        function: from patches (n, D) to arrays of that shape, one for each map.
-
-    Returns:
-        The maps, of the page's shape, in float64.
-
-    Raises:
-        ValueError: the patch does not fit into the page, or the stride is out of range.
-    """
-    corners = patch_corners(page, shape, stride)
-    height, width = shape[:2]
-    held = np.zeros(page.shape)
-    totals: list[Array] = []
-    for start in range(0, len(corners), PATCHES_PER_CHUNK):
-        part = corners[start : start + PATCHES_PER_CHUNK]
-        results = function(cut_patches(page, shape, part))
-        totals = totals or [np.zeros(page.shape) for _ in results]
-        for number, (i, j) in enumerate(part.tolist()):
-            window = slice(i, i + height), slice(j, j + width)
-            held[window] += 1
-            for total, values in zip(totals, results, strict=True):
-                total[window] += values[number].reshape(shape)
-    return [total / held for total in totals]

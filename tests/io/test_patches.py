@@ -3,33 +3,10 @@
 import numpy as np
 import pytest
 
-from hosm.io import cut_patches, map_over_patches, patch_corners, random_patches
-from tests.tolerances import FLOAT64
+from hosm.io import cut_patches, patch_corners, random_patches
 
 RNG = np.random.default_rng(0)
 PAGE, COLOURS = RNG.normal(size=(11, 13)), RNG.normal(size=(11, 13, 3))
-
-
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize(("page", "shape"), [(PAGE, (3, 4)), (COLOURS, (3, 4, 3))])
-def test_the_map_of_the_patches_themselves_is_the_picture(page, shape, stride):
-    same, twice = map_over_patches(page, shape, stride, lambda x: [x, 2 * x])
-    # means of at most 12 equal numbers: 13 roundings of 1e-16
-    np.testing.assert_allclose(same, page, rtol=1e-14)
-    np.testing.assert_allclose(twice, 2 * page, rtol=1e-14)  # as above
-
-
-def test_a_pixel_is_the_mean_over_the_patches_that_hold_it():
-    weights = RNG.normal(size=(6, 6))
-    (found,) = map_over_patches(PAGE, (2, 3), 1, lambda x: [x @ weights])
-    total, held = np.zeros_like(PAGE), np.zeros_like(PAGE)
-    for i in range(10):
-        for j in range(11):
-            total[i : i + 2, j : j + 3] += (PAGE[i : i + 2, j : j + 3].ravel() @ weights).reshape(
-                2, 3
-            )
-            held[i : i + 2, j : j + 3] += 1
-    np.testing.assert_allclose(found, total / held, **FLOAT64)
 
 
 def test_places_cover_the_page_and_end_at_its_edge():

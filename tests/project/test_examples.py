@@ -68,7 +68,7 @@ def test_a_noise_scale_that_the_model_does_not_cover_is_named(monkeypatch, tmp_p
 QUICK = {
     "causal_ordering.py": ("order, Gaussian", "SCORE, additive", "by variance", "true order"),
     "inpainting.py": ("with the known pixels, learned", "with the known pixels, exact"),
-    "micrograph.py": ("noisy 2", "4 directions of 64 hold"),
+    "micrograph.py": ("noisy 2", "4 directions of 576 hold"),
     "ood.py": ("order 1: ", "photo patches", "digit 7"),
     "preconditioned.py": ("plain ", "covariance ", "mean s2 "),
 }

@@ -67,7 +67,7 @@ def test_the_wheel_alone_takes_an_array_to_hessians(tmp_path):
     assert '"dimension": 3' in call(binaries / "hosm", *fit, folder=tmp_path)
     (tmp_path / "x.tif").write_bytes(b"II")
     code = "import hosm.io; hosm.io.read_pages('x.tif')"
-    need = "ImportError: .tif files need the package tifffile: pip install 'hosm[files]'"
+    need = "ImportError: TIFF files need the package tifffile: pip install 'hosm[files]'"
     done = subprocess.run(
         [binaries / "python", "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
