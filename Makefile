@@ -5,12 +5,13 @@ ITERATIONS ?= 36 # of the chains of `make classes`
 DIMENSIONS ?= [1, 2, 5, 10, 30, 100] # columns, rows and seeds of `make tabular`
 SIZES ?= [100, 300, 1000, 3000, 10000]
 SEEDS ?= [0, 1, 2, 3, 4]
+WALLPAPERS := lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds plasma-workspace-wallpapers
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photo-models second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +116,13 @@ tabular: install ## tables of few rows at length, many hours on 2 cores, goes on
 	  -S tabular.dimensions='$(DIMENSIONS)' -S tabular.sizes='$(SIZES)' -S tabular.seeds='$(SEEDS)' \
 	  -S tabular.splits='[0, 1, 2]' --single-item tabular
 	mkdir -p reports/whole/tabular && cp build/tabular/data/results/tabular/* reports/whole/tabular/
+
+photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs Debian's apt
+	mkdir -p build/wallpapers
+	cd build/wallpapers && for each in $(WALLPAPERS); do \
+	  test -d $$each || { apt-get download -q $$each && dpkg-deb -x $${each}_*.deb $$each && rm $${each}_*.deb; } || exit 1; done
+	for kind in grey colour; do python -m hosm.experiment.photos.study.training_pictures \
+	  build/wallpapers $$kind hosm/pictures/photos-$$kind.hosm || exit 1; done
 
 second-opinions: install ## each claim of the paper at one other point, after `make repro` -> reports/whole
 	python -m hosm.experiment.report.second_opinions

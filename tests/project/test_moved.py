@@ -27,7 +27,7 @@ EXPORTED = {  # what the documented modules exported before they moved, internal
     "hosm.lanczos": "lanczos_function",
     "hosm.laws": "Law Mixture",
     "hosm.novelty": "ORDERS Novelty novelty score_features",
-    "hosm.patches": "cut drawn mapped places",
+    "hosm.patches": "cut drawn places",
     "hosm.products": "Products factor_image factor_products",
     "hosm.proposals": "ChainInfo ChainState Kernel Noise compiled gaussian_kernel",
     "hosm.recipes": "Reshaped first_model gaussian_start learn_first learn_second with_head",
