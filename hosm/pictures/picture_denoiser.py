@@ -11,8 +11,10 @@ pictures: what must lie in the range is sigma over the largest value that a pict
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -22,10 +24,11 @@ from torch import Tensor
 from hosm import __version__
 from hosm.checks import check_count
 from hosm.io import Array, read_archive, read_pages, write_archive
-from hosm.noise import check_scales
+from hosm.noise import check_scales, check_sigma
 from hosm.pictures.crops import Crops
 from hosm.pictures.denoised import DenoisedPicture
 from hosm.pictures.model import PictureModel
+from hosm.pictures.noisy_only import NoisyOnlyObjective, means_of_pairs, range_above
 from hosm.pictures.objective import PictureObjective
 from hosm.pictures.tiles import Tile, margin, part, tiles
 from hosm.training import Progress, Settings, fit
@@ -40,13 +43,17 @@ HELD_SHARE = 0.1  # of the pictures, or of the rows of each
 HELD_CROPS = 128
 BATCHES_PER_EPOCH = 50
 
+Pictures = Sequence[Array] | str | os.PathLike[str]
+"""Arrays of shape (height, width), or all of (height, width, 3); or a file or folder of them."""
+
 
 class PictureDenoiser:
     """A denoiser of pictures of any size, with the covariance of its errors.
 
     Args:
         sigma: range (low, high) of the noise scales, in the units of the training pictures; None
-            for 2 to 60 parts in 255 of their largest value.
+            for 2 to 60 parts in 255 of their largest value, or, of noisy pictures, for scales
+            just above their noise.
         rank: pictures b_k of which the covariance is made (see `hosm.pictures.covariance`).
         widths: feature maps of the network at each resolution, from a half of the picture's on.
         blocks: residual blocks at each resolution.
@@ -61,7 +68,9 @@ class PictureDenoiser:
     Attributes:
         model_: the trained `hosm.pictures.model.PictureModel`, of pictures over `unit_`.
         unit_: the largest value of the training pictures.
-        sigma_: the range of noise scales, in their units.
+        sigma_: the range of noise scales that it was trained at, in their units.
+        noise_: noise scale of the training pictures, in their units; None if they were clean.
+        pairs_: whether it had two noisy versions of each.
         history_: losses at each validation.
     """
 
@@ -85,26 +94,35 @@ class PictureDenoiser:
         self.learning_rate, self.random_state = learning_rate, random_state
         self.device, self.callback = device, callback
 
-    def fit(self, pictures: Sequence[Array] | str | os.PathLike[str]) -> Self:
-        """Learn from clean pictures.
+    def fit(
+        self,
+        pictures: Pictures,
+        *,
+        noise: float | None = None,
+        pairs: Pictures | None = None,
+    ) -> Self:
+        """Learn from clean pictures, or from noisy ones alone.
 
         Args:
             pictures: arrays of shape (height, width), or all of (height, width, 3), of any sizes
                 no smaller than a crop; or the path of a file or folder of pictures.
+            noise: noise scale of the pictures, in their units; None if they are clean.
+            pairs: a second noisy version of each picture, whose noise is independent of that in
+                the first and of the same scale.
 
         Raises:
-            ValueError: pictures of several kinds, too small, not finite, or without contrast; or
-                an argument of the constructor out of its range.
+            ValueError: pictures of several kinds, too small, not finite, or without contrast;
+                pairs that do not fit them; or an argument out of its range.
             FloatingPointError: the training diverged.
         """
-        held_all = self._read(pictures)
+        held_all = self._seen(pictures, noise, pairs)
         check_count("crop", self.crop, 16)
         shapes = [_checked(picture, self.crop, k) for k, picture in enumerate(held_all)]
         kinds = sorted({shape[2:] for shape in shapes})
         if len(kinds) != 1:
             raise ValueError("pictures must all be grey or all be colour, got both")
         self.unit_ = max(float(np.max(picture)) for picture in held_all)
-        low, high = self.sigma or tuple(self.unit_ * each for each in USUAL_RANGE)
+        low, high = self.sigma or self._usual_range()
         self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
         train, held = _divided(held_all, self.crop)
         result_model = self._model(3 if kinds[0] else 1)
@@ -114,7 +132,7 @@ class PictureDenoiser:
             settings,
             self._crops(train, self.batch_size * BATCHES_PER_EPOCH),
             self._crops(held, HELD_CROPS)(-1),
-            objective=PictureObjective,
+            objective=self._objective(),
             report=self._report,
         )
         result_model.load_state_dict(result.weights)
@@ -122,7 +140,37 @@ class PictureDenoiser:
         self.history_ = result.history
         return self
 
-    def _read(self, pictures: Sequence[Array] | str | os.PathLike[str]) -> Sequence[Array]:
+    def _seen(
+        self, pictures: Pictures, noise: float | None, pairs: Pictures | None
+    ) -> Sequence[Array]:
+        """Return the pictures to learn from, of pairs the means, and keep what noise they have."""
+        if pairs is not None and noise is None:
+            raise ValueError("pairs must come with the noise of the pictures, got None")
+        self.noise_ = None if noise is None else check_sigma(noise)
+        self.pairs_ = pairs is not None
+        seen = self._read(pictures)
+        return seen if pairs is None else means_of_pairs(seen, self._read(pairs))
+
+    def _noise_seen(self) -> float | None:
+        """Return the noise scale of what is learned from: pictures, or the means of pairs."""
+        if self.noise_ is None or not self.pairs_:
+            return self.noise_
+        return self.noise_ / math.sqrt(2)
+
+    def _usual_range(self) -> tuple[float, float]:
+        seen = self._noise_seen()
+        if seen is not None:
+            return range_above(seen)
+        low, high = USUAL_RANGE
+        return self.unit_ * low, self.unit_ * high
+
+    def _objective(self) -> Callable[[Any, Settings], PictureObjective]:
+        seen = self._noise_seen()
+        if seen is None:
+            return PictureObjective
+        return partial(NoisyOnlyObjective, noise=seen / self.unit_)
+
+    def _read(self, pictures: Pictures) -> Sequence[Array]:
         if isinstance(pictures, str | os.PathLike):
             return read_pages(pictures)
         if not len(pictures):
@@ -243,6 +291,8 @@ class PictureDenoiser:
             "channels": self.model_.channels,
             "unit": self.unit_,
             "sigma": self.sigma_,
+            "noise": self.noise_,
+            "pairs": self.pairs_,
             "history": self.history_,
             "parameters": {name: getattr(self, name) for name in (*names, "random_state")},
         }
@@ -266,6 +316,7 @@ class PictureDenoiser:
         parameters = {**card["parameters"], "widths": tuple(card["parameters"]["widths"])}
         own = cls(tuple(card["sigma"]), device=device, **parameters)
         own.unit_, own.sigma_, own.history_ = card["unit"], tuple(card["sigma"]), card["history"]
+        own.noise_, own.pairs_ = card["noise"], card["pairs"]
         model = own._model(card["channels"])
         model.load_state_dict({name: value.float() for name, value in tensors.items()})
         own.model_ = model.eval().requires_grad_(False)
