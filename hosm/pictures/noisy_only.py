@@ -47,9 +47,10 @@ from hosm.noise import check_sigma
 from hosm.pictures.objective import PictureObjective
 from hosm.training import Settings
 
-__all__ = ["NoisyOnlyObjective", "means_of_pairs", "range_above"]
+__all__ = ["A_OF_PAIRS", "A_OF_SINGLE", "NoisyOnlyObjective", "means_of_pairs", "range_above"]
 
-USUAL_A = (0.4, 1.0)  # range of a, where no range of noise scales is asked for
+A_OF_SINGLE = (0.45, 0.55)  # range of a: below, targets too noisy, above, t too far from s
+A_OF_PAIRS = (0.4, 1.0)  # with the means of pairs, so that t ends at the noise of one picture
 
 
 class NoisyOnlyObjective(PictureObjective):
@@ -83,16 +84,17 @@ class NoisyOnlyObjective(PictureObjective):
         return picture + a * self.noise * unit, picture - self.noise / a * unit, a**-2
 
 
-def range_above(noise: float) -> tuple[float, float]:
+def range_above(noise: float, a: tuple[float, float] = A_OF_SINGLE) -> tuple[float, float]:
     """Return the noise scales t that a model learns from pictures of the noise scale s alone.
 
     Args:
         noise: s, above 0.
+        a: range of a, above 0.
 
     Raises:
         ValueError: s is not a finite number above 0.
     """
-    low, high = (check_sigma(noise) * math.sqrt(1 + a * a) for a in USUAL_A)
+    low, high = (check_sigma(noise) * math.sqrt(1 + each * each) for each in a)
     return low, high
 
 

@@ -56,7 +56,7 @@ class Exact(nn.Module):
 
 
 def terms(t, noisy, **options):
-    """Both terms of 40 batches of 100 fields each, shape (40, 2), of noisy ones or of clean ones."""
+    """Both terms of 40 batches of 100 fields, shape (40, 2), of noisy ones or of clean ones."""
     model, rng = Exact(t, **options), np.random.default_rng(0)
     clean = torch.from_numpy(fields(rng, 4000, spectrum()))
     seen = clean + NOISE * torch.from_numpy(rng.standard_normal(clean.shape))
