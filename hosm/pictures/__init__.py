@@ -1,9 +1,9 @@
 """Pictures of any size: a denoiser that says how sure it is about each pixel.
 
 `model` has the law of a clean picture given a noisy one, `covariance` how its windows join,
-`objective` what it is trained by, `crops` and `tiles` how pictures of any size go through it.
-`noise_level` estimates the noise of a picture. `picture_denoiser` is the front door; `denoised`
-has its answers.
+`objective` what it is trained by, and `noisy_only` by what where no clean picture is known,
+`crops` and `tiles` how pictures of any size go through it. `noise_level` estimates the noise of a
+picture. `picture_denoiser` is the front door; `denoised` has its answers.
 """
 
 from hosm.pictures.denoised import DenoisedPicture

@@ -86,13 +86,29 @@ class PictureObjective(nn.Module):
         """Return both terms, shape (2,), of crops as flat points (see `hosm.training.Batch`)."""
         model: Any = self.model
         side = math.isqrt(x.shape[1] // model.channels)
-        clean, unit = (each.view(len(x), model.channels, side, side) for each in (x, z))
+        picture, unit = (each.view(len(x), model.channels, side, side) for each in (x, z))
         sigma = noise.noise_scales(t, model.sigma)
         scale = sigma.view(-1, 1, 1, 1)
-        noisy = (clean + scale * unit).contiguous(memory_format=torch.channels_last)
+        noisy, target, variance = self.pair(picture, unit, scale)
+        noisy = noisy.contiguous(memory_format=torch.channels_last)
         added, features = model.trunk(noisy, sigma)
-        error = (clean - noisy + added) / scale
+        error = (target - noisy + added) / scale
         part = slice(math.ceil(self.settings.second_order_share * len(x)))
         own, shared = model.relative(added[part], features[part], scale[part])
-        score = window_likelihood(error[part].detach(), own, shared, math.gcd(WINDOW, side))
-        return torch.stack([error.square().mean(), score.mean()])
+        total = own + variance[part]
+        score = window_likelihood(error[part].detach(), total, shared, math.gcd(WINDOW, side))
+        squared = (error.square() - variance) / (1 + variance)
+        return torch.stack([squared.mean(), score.mean()])
+
+    def pair(self, picture: Tensor, unit: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what the model reads, its target, and the variance of noise in the target.
+
+        Args:
+            picture: clean crops, shape (n, channels, side, side).
+            unit: standard normal numbers, of the same shape.
+            scale: noise scales, shape (n, 1, 1, 1).
+
+        Returns:
+            Noisy crops, clean ones, and zeros, shape (n, 1, 1, 1): a variance over scale^2.
+        """
+        return picture + scale * unit, picture, torch.zeros_like(scale)
