@@ -23,6 +23,7 @@ from hosm import __version__
 from hosm.checks import check_count
 from hosm.io import Array, read_archive, read_pages, write_archive
 from hosm.noise import check_scales
+from hosm.pictures.calibration import conformal_factors
 from hosm.pictures.crops import Crops
 from hosm.pictures.denoised import DenoisedPicture
 from hosm.pictures.model import PictureModel
@@ -63,6 +64,7 @@ class PictureDenoiser:
         unit_: the largest value of the training pictures.
         sigma_: the range of noise scales, in their units.
         history_: losses at each validation.
+        factors_: what `calibrate` found; None without it.
     """
 
     def __init__(
@@ -120,6 +122,39 @@ class PictureDenoiser:
         result_model.load_state_dict(result.weights)
         self.model_ = result_model.eval().requires_grad_(False)
         self.history_ = result.history
+        self.factors_: dict[float, float] | None = None
+        return self
+
+    def calibrate(
+        self,
+        pictures: Sequence[Array],
+        sigma: float,
+        levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95),
+        random_state: int = 0,
+    ) -> Self:
+        """Have intervals of later answers hold the truth as often as they state.
+
+        The pictures get noise of scale sigma, and what their pixels say stands for those of
+        other pictures under like noise: see `hosm.pictures.calibration` for what is guaranteed,
+        and for a guarantee by picture.
+
+        Args:
+            pictures: clean, used in no training, in the units of those to come, of one kind with
+                the training pictures.
+            sigma: scale of the noise, in their units.
+            levels: probabilities of the intervals that can be asked for afterwards.
+            random_state: seed of the noise.
+
+        Raises:
+            ValueError: no picture, one of another kind, a level out of range, or sigma not above
+                0.
+        """
+        if not len(pictures):
+            raise ValueError("pictures must hold one picture or more, got none")
+        rng = np.random.default_rng(random_state)
+        noisy = [each + sigma * rng.standard_normal(np.shape(each)) for each in pictures]
+        found = [self.denoise(each, sigma) for each in noisy]
+        self.factors_ = conformal_factors(found, pictures, levels)
         return self
 
     def _read(self, pictures: Sequence[Array] | str | os.PathLike[str]) -> Sequence[Array]:
@@ -208,6 +243,7 @@ class PictureDenoiser:
             variance.reshape(picture.shape),
             sigma,
             lambda tile: self._moments(pixels, scales, tile)[1:],
+            factors=self.factors_,
         )
 
     @torch.no_grad()
@@ -244,6 +280,7 @@ class PictureDenoiser:
             "unit": self.unit_,
             "sigma": self.sigma_,
             "history": self.history_,
+            "factors": [*(self.factors_ or {}).items()],
             "parameters": {name: getattr(self, name) for name in (*names, "random_state")},
         }
         write_archive(path, self.model_.state_dict(), card)
@@ -266,6 +303,7 @@ class PictureDenoiser:
         parameters = {**card["parameters"], "widths": tuple(card["parameters"]["widths"])}
         own = cls(tuple(card["sigma"]), device=device, **parameters)
         own.unit_, own.sigma_, own.history_ = card["unit"], tuple(card["sigma"]), card["history"]
+        own.factors_ = dict(card.get("factors", [])) or None
         model = own._model(card["channels"])
         model.load_state_dict({name: value.float() for name, value in tensors.items()})
         own.model_ = model.eval().requires_grad_(False)
