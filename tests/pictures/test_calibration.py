@@ -147,7 +147,9 @@ def test_a_denoiser_is_calibrated_saved_and_asked(tmp_path):
     assert again.factors_ == made.factors_ and [*made.factors_] == [*LEVELS]
     for each in clean:
         found = again.denoise(each + 25 * rng.standard_normal(each.shape), 25)
-        covered.append([((a <= each) & (each <= b)).mean() for a, b in map(found.interval, LEVELS)])
+        covered.append(
+            [((a <= each) & (each <= b)).mean() for a, b in map(found.interval, LEVELS)]
+        )
     assert np.allclose(np.mean(covered, 0), LEVELS, atol=0.06)  # of six pictures and six
     with pytest.raises(ValueError, match="one picture or more"):
         made.calibrate([], 25)
