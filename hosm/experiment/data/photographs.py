@@ -97,7 +97,7 @@ CROP_COUNTS = (7207, 801, 1434)  # of training, validation and test
 
 
 def photo(name: str, grey: bool = False) -> Array:
-    """Return a photograph, uint8, shape (height, width, 3), or (height, width) if it has no colour.
+    """Return a photograph, uint8, shape (height, width, 3), or (height, width) without colour.
 
     Args:
         name: one of `PHOTOGRAPHS`.

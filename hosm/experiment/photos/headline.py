@@ -19,8 +19,8 @@ def photos_lines(run: PhotosRun) -> Iterator[HeadlineLine]:
         means = part.groupby("method", sort=False)["psnr"].mean()
         rivals = [name for name in means.index if name != OURS]
         yield HeadlineLine(
-            f"PSNR of {part['picture'].nunique()} {kind} photographs under noise {usual:g} of 255, "
-            "dB, mean",
+            f"mean PSNR of {part['picture'].nunique()} {kind} photographs under noise "
+            f"{usual:g} of 255, dB",
             f"`PictureDenoiser`; {', '.join(rivals)}",
             formats.DASH,
             "; ".join(f"{means[name]:.2f}" for name in (OURS, *rivals)),

@@ -115,7 +115,7 @@ def denoise(method: str, picture: Array, sigma: float, options: Options) -> Arra
 def tuned(
     method: str, pictures: Mapping[str, Array], sigma: float, seed: int
 ) -> tuple[Options, Sequence[float]]:
-    """Return the candidate with the best mean PSNR on pictures whose truth is known, and all means.
+    """Return the candidate with the best mean PSNR on pictures with known truth, and all means.
 
     Args:
         method: one of `METHODS`.
