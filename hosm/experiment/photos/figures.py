@@ -33,6 +33,7 @@ PARTS = {
     "error": "absolute error",
 }
 BAND = (0.8, 1.25)  # of measured over predicted variance
+ENDS = (0.25, 4.0)  # ratios beyond are drawn at the edge
 BRIGHTEST = 99.5  # percentile that ends the colour scale
 MOST = 4  # pictures of the gallery
 
@@ -85,7 +86,7 @@ def reliability_figure(tenths: pd.DataFrame) -> Figure:
             style: dict[str, Any] = {"color": COLOURS[place], "marker": MARKERS[place]}
             style |= {} if ours else {"linestyle": ":", "markerfacecolor": "none", "alpha": 0.7}
             deviation = np.sqrt(line["predicted"])
-            ax.plot(deviation, line["ratio"], linewidth=1, markersize=4, **style)
+            ax.plot(deviation, line["ratio"].clip(*ENDS), linewidth=1, markersize=4, **style)
         ax.axhspan(*BAND, color=GREY, alpha=0.15)
         ax.axhline(1, color=GREY, linestyle="--", linewidth=1)
         log_axis(ax, "x")

@@ -64,7 +64,8 @@ def correlations(answer: Answer) -> tuple[float, float]:
     """Return the correlation of squared error with predicted, and with local variance."""
     error = _squares(answer.error).mean(1)
     rivals = _squares(answer.variance).mean(1), _local_variance(answer.mean)
-    predicted, local = (float(np.corrcoef(each, error)[0, 1]) for each in rivals)
+    with np.errstate(invalid="ignore"):  # of a flat picture there is none: not a number
+        predicted, local = (float(np.corrcoef(each, error)[0, 1]) for each in rivals)
     return predicted, local
 
 

@@ -54,8 +54,8 @@ def _total_variation(picture: Array, sigma: float, weight: float) -> Array:
 
 def _wavelets(picture: Array, sigma: float, wavelet: str, method: str, factor: float) -> Array:
     axis = _axis(picture)
-    options: dict[str, Any] = {"wavelet": wavelet, "method": method, "mode": "soft"}
-    options |= {"sigma": factor * sigma / WHITE, "convert2ycbcr": axis is not None}
+    options: dict[str, Any] = {"wavelet": wavelet, "method": method, "channel_axis": axis}
+    options |= {"sigma": factor * sigma / WHITE, "mode": "soft", "convert2ycbcr": axis is not None}
     found = cycle_spin(
         picture / WHITE,
         denoise_wavelet,

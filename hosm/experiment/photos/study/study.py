@@ -109,7 +109,9 @@ def calibrated(found: Sequence[DenoisedPicture], clean: Sequence[Array]) -> list
     rows = []
     for level in LEVELS:
         shares = np.array([after[number][level] for number in range(len(found))])
-        wide_shares = np.array([by_picture[number][level] for number in range(len(found))])
+        wide_shares = np.array(
+            [by_picture[number].get(level, math.nan) for number in range(len(found))]
+        )
         enough = np.where(np.isnan(wide_shares), np.nan, wide_shares >= level)
         rows.append(
             {
@@ -125,9 +127,9 @@ def calibrated(found: Sequence[DenoisedPicture], clean: Sequence[Array]) -> list
 
 
 def _by_picture(found: list[DenoisedPicture], clean: list[Array]) -> dict[float, float]:
-    """Return factors that are calibrated by picture; not numbers where pictures are too few."""
+    """Return factors that are calibrated by picture, none where pictures are too few."""
     if len(found) < math.ceil(CONFIDENCE / (1 - CONFIDENCE) - 1e-9):
-        return dict.fromkeys(LEVELS, math.nan)
+        return {}
     return conformal_factors(found, clean, LEVELS, "pictures", CONFIDENCE)
 
 
