@@ -5,7 +5,8 @@ import sys
 
 import numpy as np
 
-from hosm.experiment.photos.study import pictures, study
+from hosm.experiment.photos.study import study
+from hosm.experiment.photos.study.held_out import sources
 from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_json, write_tables
@@ -23,7 +24,7 @@ def photos() -> None:
         write_tables(frames, folder, run)
         np.savez_compressed(folder / "pictures.npz", **shown)  # type: ignore[arg-type]
         names = dict.fromkeys(frames["quality"]["picture"])
-        about = {"settings": params.photos.model_dump(), "pictures": pictures.sources(names)}
+        about = {"settings": params.photos.model_dump(), "pictures": sources(names)}
         made = provenance.facts(PROJECT, params.profile, params)
         write_json({**made, **about}, folder / "card.json")
         numbers = study.headline(frames["quality"])

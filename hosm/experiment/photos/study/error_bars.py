@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hosm.experiment.photos.study.pictures import Array
+from hosm.experiment.photos.study.held_out import Array
 from hosm.experiment.shared.rows import Row
 
 __all__ = [

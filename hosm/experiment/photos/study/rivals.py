@@ -20,7 +20,7 @@ from skimage.restoration import (
     denoise_wavelet,
 )
 
-from hosm.experiment.photos.study.pictures import WHITE, Array, noisy, psnr
+from hosm.experiment.photos.study.held_out import WHITE, Array, noisy, psnr
 
 __all__ = ["BM3D", "CANDIDATES", "METHODS", "denoise", "installed", "tuned"]
 

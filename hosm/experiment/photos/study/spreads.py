@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from hosm.experiment.photos.study.error_bars import Answer, correlations
-from hosm.experiment.photos.study.pictures import Array, noisy
+from hosm.experiment.photos.study.held_out import Array, noisy
 from hosm.pictures import PictureDenoiser
 
 __all__ = ["RATES", "Scaled", "dropout", "ensemble"]

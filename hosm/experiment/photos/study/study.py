@@ -29,7 +29,7 @@ from hosm.experiment.photos.study.error_bars import (
     gaussian_reaches,
     tenths,
 )
-from hosm.experiment.photos.study.pictures import Array, held_out, middle, noisy, psnr, tuning
+from hosm.experiment.photos.study.held_out import Array, held_out, middle, noisy, psnr, tuning
 from hosm.experiment.settings import PhotosParams
 from hosm.experiment.shared.finished_parts import FinishedParts, code_hash
 from hosm.experiment.shared.rows import Row
