@@ -116,12 +116,11 @@ def psnr_figure(quality: pd.DataFrame) -> Figure:
     sigmas = list(dict.fromkeys(quality["sigma"]))
     figure, axes = grid(1, len(parts), 1.4 + 0.3 * len(methods))
     for ax, (kind, part) in zip(axes[0], parts, strict=True):
-        means = part.groupby(["method", "sigma"])["psnr"].mean()
-        for (method, sigma), value in means.items():
+        for (method, sigma), rows in groups(part, "method", "sigma"):
             place = sigmas.index(sigma)
             style: dict[str, Any] = {"color": COLOURS[place], "markersize": 6}
             style |= {} if method == OURS else {"markerfacecolor": "none"}
-            ax.plot(value, methods.index(method), MARKERS[place], **style)
+            ax.plot(rows["psnr"].mean(), methods.index(method), MARKERS[place], **style)
         ax.set_yticks(range(len(methods)), methods)
         ax.set_ylim(len(methods) - 0.5, -0.5)
         ax.set_title(f"{kind}, {part['picture'].nunique()} pictures")

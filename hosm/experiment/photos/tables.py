@@ -79,7 +79,9 @@ def bars_table(error_bars: pd.DataFrame) -> pd.DataFrame:
         error_bars: as in `results.PhotosRun`.
     """
     found = groups(error_bars, "kind", "sigma", "method")
-    return pd.DataFrame([_bars_row(*place, part) for place, part in found])
+    return pd.DataFrame(
+        [_bars_row(kind, sigma, name, part) for (kind, sigma, name), part in found]
+    )
 
 
 def coverage_table(coverage: pd.DataFrame) -> pd.DataFrame:

@@ -14,8 +14,8 @@ each is multiplied by one number, the ratio of squared error to spread on other 
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ LEAST = 1e-6  # variance, where all answers agree
 Spread = Callable[[Array, float], tuple[Array, Array]]  # to mean and variance
 
 
-class Scaled(NamedTuple):
+@dataclass(frozen=True)
+class Scaled:
     """A spread times a number."""
 
     spread: Spread

@@ -32,7 +32,7 @@ from hosm.experiment.photos.study.error_bars import (
 from hosm.experiment.photos.study.held_out import Array, held_out, middle, noisy, psnr, tuning
 from hosm.experiment.settings import PhotosParams
 from hosm.experiment.shared.finished_parts import FinishedParts, code_hash
-from hosm.experiment.shared.rows import Row
+from hosm.experiment.shared.rows import Row, groups
 from hosm.pictures import DenoisedPicture, PictureDenoiser, conformal_factors, variance_ratio
 
 __all__ = [
@@ -286,8 +286,7 @@ def run_study(
 
 def headline(quality: pd.DataFrame) -> dict[str, float]:
     """Return the mean PSNR by kind, noise scale and method."""
-    means = quality.groupby(["kind", "sigma", "method"], sort=False)["psnr"].mean()
     return {
-        f"psnr_{kind}_{sigma:g}_{str(method).replace(' ', '-')}": float(mean)
-        for (kind, sigma, method), mean in means.items()  # type: ignore[misc]
+        f"psnr_{kind}_{sigma:g}_{method.replace(' ', '-')}": float(part["psnr"].mean())
+        for (kind, sigma, method), part in groups(quality, "kind", "sigma", "method")
     }
