@@ -6,12 +6,13 @@ DIMENSIONS ?= [1, 2, 5, 10, 30, 100] # columns, rows and seeds of `make tabular`
 SIZES ?= [100, 300, 1000, 3000, 10000]
 SEEDS ?= [0, 1, 2, 3, 4]
 WALLPAPERS := lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds plasma-workspace-wallpapers
+ENSEMBLE ?= [] # folders of further models, of `make photos`
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photo-models second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos photo-models second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,11 +118,19 @@ tabular: install ## tables of few rows at length, many hours on 2 cores, goes on
 	  -S tabular.splits='[0, 1, 2]' --single-item tabular
 	mkdir -p reports/whole/tabular && cp build/tabular/data/results/tabular/* reports/whole/tabular/
 
+photos: install ## the denoiser of photographs on whole pictures, an hour and more on 2 cores, goes on after a stop -> reports/whole/photos
+	test -d build/photos || git clone -q . build/photos
+	cd build/photos && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
+	  PYTHONPATH=$(CURDIR)/build/photos dvc exp run \
+	  -S photos.pictures=100 -S photos.side=2000 -S photos.passes=16 -S photos.tuning_side=128 \
+	  -S photos.ensemble='$(ENSEMBLE)' --single-item photos
+	mkdir -p reports/whole/photos && cp build/photos/data/results/photos/* reports/whole/photos/
+
 photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs Debian's apt
 	mkdir -p build/wallpapers
 	cd build/wallpapers && for each in $(WALLPAPERS); do \
 	  test -d $$each || { apt-get download -q $$each && dpkg-deb -x $${each}_*.deb $$each && rm $${each}_*.deb; } || exit 1; done
-	for kind in grey colour; do python -m hosm.experiment.photos.study.training_pictures \
+	for kind in grey colour; do python -m hosm.experiment.photos.training \
 	  build/wallpapers $$kind hosm/pictures/photos-$$kind.hosm || exit 1; done
 
 second-opinions: install ## each claim of the paper at one other point, after `make repro` -> reports/whole

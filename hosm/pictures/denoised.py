@@ -9,7 +9,7 @@ network outputs are computed when they are asked for, so that a picture of any s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +41,8 @@ class DenoisedPicture:
         sigma: noise scale that was assumed, a number or one for each pixel, (height, width).
         gain: units of the picture for one count of light; 0 without Poisson noise.
         scale: factor of all variances, from a calibration; 1 without one.
+        factors: standard deviations that intervals reach by their level, from a calibration (see
+            `hosm.pictures.calibration`); None for those of N(m, C).
     """
 
     mean: Array
@@ -49,6 +51,7 @@ class DenoisedPicture:
     moments: Callable[[Tile], tuple[Tensor, Tensor]]
     gain: float = 0.0
     scale: float = 1.0
+    factors: Mapping[float, float] | None = None
 
     @property
     def std(self) -> Array:
@@ -58,12 +61,14 @@ class DenoisedPicture:
     def scaled(self, scale: float) -> DenoisedPicture:
         """Return the posterior with all covariances times a factor, as a calibration finds it.
 
+        Its intervals are those of N(m, C), not of factors found before.
+
         Raises:
             ValueError: the factor is not positive and finite.
         """
         check_number("scale", scale)
         variance = (scale * self.variance).astype(self.variance.dtype)
-        return replace(self, variance=variance, scale=scale * self.scale)
+        return replace(self, variance=variance, scale=scale * self.scale, factors=None)
 
     def through(self, slope: Array) -> DenoisedPicture:
         """Return the posterior with all deviations times the slopes of a map, as tangents do.
@@ -82,18 +87,27 @@ class DenoisedPicture:
         return replace(self, variance=self.variance * slope**2, moments=moments)
 
     def interval(self, level: float) -> tuple[Array, Array]:
-        """Return the central credible interval of each number: low and high, shaped as the mean.
+        """Return the central interval of each number: low and high, shaped as the mean.
 
         Args:
-            level: probability that N(m_i, C_ii) gives the interval, between 0 and 1.
+            level: probability that N(m_i, C_ii) gives the interval, between 0 and 1; with
+                `factors`, one of their levels, whose guarantee is that of the calibration.
 
         Raises:
-            ValueError: the level is not between 0 and 1.
+            ValueError: the level is not between 0 and 1, or was not calibrated.
         """
-        check_probabilities("level", [level])
-        reach = math.sqrt(2) * float(torch.erfinv(torch.tensor(level, dtype=torch.float64)))
-        half = (reach * self.std).astype(self.mean.dtype)
+        half = (self._reach(level) * self.std).astype(self.mean.dtype)
         return self.mean - half, self.mean + half
+
+    def _reach(self, level: float) -> float:
+        """Return how many standard deviations an interval reaches."""
+        check_probabilities("level", [level])
+        if self.factors is None:
+            return math.sqrt(2) * float(torch.erfinv(torch.tensor(level, dtype=torch.float64)))
+        if level not in self.factors:
+            known = ", ".join(f"{each:g}" for each in self.factors)
+            raise ValueError(f"level must be among those calibrated, {known}, got {level:g}")
+        return self.factors[level]
 
     def covariance(self, window: Window) -> DiagonalPlusLowRank:
         """Return the covariance of the numbers of a window.

@@ -30,6 +30,7 @@ from hosm import __version__
 from hosm.checks import check_choice, check_count
 from hosm.io import Array, open_pages, page_shapes, read_archive, write_archive
 from hosm.noise import check_scales, check_sigma
+from hosm.pictures.calibration import conformal_factors
 from hosm.pictures.crops import Crops
 from hosm.pictures.denoised import DenoisedPicture
 from hosm.pictures.model import PictureModel
@@ -91,6 +92,7 @@ class PictureDenoiser:
         noise_: noise scale of the training pictures, in their units; None if they were clean.
         pairs_: whether it had two noisy versions of each.
         history_: losses at each validation.
+        factors_: what `calibrate` found; None without it.
     """
 
     def __init__(
@@ -170,6 +172,39 @@ class PictureDenoiser:
         model.load_state_dict(result.weights)
         self.model_ = model.eval().requires_grad_(False)
         self.history_ = result.history
+        self.factors_: dict[float, float] | None = None
+        return self
+
+    def calibrate(
+        self,
+        pictures: Sequence[Array],
+        sigma: float,
+        levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95),
+        random_state: int = 0,
+    ) -> Self:
+        """Have intervals of later answers hold the truth as often as they state.
+
+        The pictures get noise of scale sigma, and what their pixels say stands for those of
+        other pictures under like noise: see `hosm.pictures.calibration` for what is guaranteed,
+        and for a guarantee by picture.
+
+        Args:
+            pictures: clean, used in no training, in the units of those to come, of one kind with
+                the training pictures.
+            sigma: scale of the noise, in their units.
+            levels: probabilities of the intervals that can be asked for afterwards.
+            random_state: seed of the noise.
+
+        Raises:
+            ValueError: no picture, one of another kind, a level out of range, or sigma not above
+                0.
+        """
+        if not len(pictures):
+            raise ValueError("pictures must hold one picture or more, got none")
+        rng = np.random.default_rng(random_state)
+        noisy = [each + sigma * rng.standard_normal(np.shape(each)) for each in pictures]
+        found = [self.denoise(each, sigma) for each in noisy]
+        self.factors_ = conformal_factors(found, pictures, levels)
         return self
 
     def _seen(
@@ -306,6 +341,7 @@ class PictureDenoiser:
             variance.reshape(picture.shape),
             float(scale) if scale.ndim == 0 else scale,
             lambda tile: self._moments(pixels, scales, tile)[1:],
+            factors=self.factors_,
         )
 
     @torch.no_grad()
@@ -348,6 +384,7 @@ class PictureDenoiser:
             "noise": self.noise_,
             "pairs": self.pairs_,
             "history": self.history_,
+            "factors": [*(self.factors_ or {}).items()],
             "parameters": {name: getattr(self, name) for name in (*names, "random_state")},
         }
         weights = self.model_.state_dict()
@@ -358,7 +395,7 @@ class PictureDenoiser:
         """Return the denoiser of photographs that comes with the package.
 
         It was learned from 38 wallpapers of Debian's packages, for noise of 2 to 60 parts in 255
-        of the largest value (`hosm.experiment.photos.study.training_pictures`).
+        of the largest value (`hosm.experiment.photos.training`).
 
         Args:
             channels: 1 for grey pictures, 3 for colour.
@@ -389,6 +426,7 @@ class PictureDenoiser:
         own = cls(tuple(card["sigma"]), device=device, **parameters)
         own.unit_, own.sigma_, own.history_ = card["unit"], tuple(card["sigma"]), card["history"]
         own.noise_, own.pairs_ = card.get("noise"), card.get("pairs", False)
+        own.factors_ = dict(card["factors"]) if card.get("factors") else None
         model = own._model(card["channels"])
         model.load_state_dict({name: value.float() for name, value in tensors.items()})
         own.model_ = model.eval().requires_grad_(False)

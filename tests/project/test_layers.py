@@ -29,7 +29,8 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
 ABOVE = {"causal", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
-DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity training_losses tabular"
+DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos"
+DRAWERS += " training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
     "run": "settings",
@@ -46,6 +47,7 @@ TOOLS = {  # package -> the only places of the experiment that import it
     "ray": ("cluster", "doctor/other_machines.py"),
     "fsspec": ("run/exchange.py",),
     "mlflow": ("run/tracking.py",),
+    "skimage": ("photos/study/rivals.py",),
     "jax": ("mixing/study/peers.py",),
     "blackjax": ("mixing/study/peers.py",),
 }

@@ -1,4 +1,4 @@
-"""Data sets: draws of the exact laws, digits, CIFAR-10 and the user's own arrays.
+"""Data sets: draws of the exact laws, digits, CIFAR-10, photographs and the user's own arrays.
 
 A data set is three splits of float32 points, shape (n, D), class labels where there are any, and
 a JSON card with a hash of the contents. One generator per split, keyed by (seed, split), draws

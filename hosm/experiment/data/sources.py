@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hosm.experiment.data.photographs import CROP_COUNTS, crops
 from hosm.io import read_rows
 
 __all__ = ["FORMATS", "IMAGES", "SPLITS", "Array", "Block", "read", "read_npy", "read_own"]
@@ -113,6 +114,11 @@ def _cifar10(folder: Path | None) -> list[Block]:
     batches = [read(file, _cifar_batch) for file in _official("CIFAR10", names, folder)]
     images, labels = zip(*batches[:5], strict=True)
     return [(np.concatenate(images), np.concatenate(labels)), batches[5]]
+
+
+@cache
+def _photos(folder: Path | None) -> list[Block]:
+    return crops()
 
 
 def _official(kind: str, names: Sequence[str], folder: Path | None) -> list[Path]:
@@ -244,5 +250,15 @@ IMAGES = {
         127.5,
         -1.0,
         _cifar10,
+    ),
+    "photos": Images(
+        "32 x 32 crops of 10 colour photographs, those of two of them for the test, in four "
+        "classes of contrast, channels first, values in [-1, 1]",
+        "scikit-image, scikit-learn",
+        _sizes(*CROP_COUNTS),
+        (3, 32, 32),
+        127.5,
+        -1.0,
+        _photos,
     ),
 }

@@ -11,6 +11,7 @@ from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.diversity.claims import diversity_claims
 from hosm.experiment.mixing.claims import sampling_claims
+from hosm.experiment.photos.claims import photos_claims
 from hosm.experiment.presenting.judge import Claim
 from hosm.experiment.reduction.claims import reduction_claims
 from hosm.experiment.report.results import Results
@@ -37,4 +38,5 @@ def claims(results: Results) -> list[Claim]:
         *uncertainty_claims(results.denoisers),
         *diversity_claims(results.diversity),
         *tabular_claims(results.tabular.longest),
+        *photos_claims(results.photos.longest),
     ]

@@ -7,6 +7,7 @@ from hosm.experiment.cost.figures import cost_drawings
 from hosm.experiment.denoising.figures import denoising_drawings
 from hosm.experiment.diversity.figures import diversity_drawings
 from hosm.experiment.mixing.figures import mixing_drawings
+from hosm.experiment.photos.figures import photos_drawings
 from hosm.experiment.presenting.style import Drawings, save_figure
 from hosm.experiment.reduction.figures import reduction_drawings
 from hosm.experiment.report.results import Results
@@ -26,6 +27,7 @@ def drawings(results: Results) -> Drawings:
         **mixing_drawings(results.mixing),
         **denoising_drawings(results.denoising),
         **tabular_drawings(results.tabular),
+        **photos_drawings(results.photos),
         **training_drawings(results.training),
     }
     for name, denoiser in results.denoisers.items():

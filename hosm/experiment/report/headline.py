@@ -8,6 +8,7 @@ from hosm.experiment.accuracy.headline import accuracy_headline
 from hosm.experiment.cost.headline import cost_lines
 from hosm.experiment.denoising.headline import denoising_lines
 from hosm.experiment.mixing.headline import mixing_lines
+from hosm.experiment.photos.headline import photos_lines
 from hosm.experiment.presenting.headline import HeadlineLine
 from hosm.experiment.report.results import Results
 from hosm.experiment.tabular.headline import tabular_lines
@@ -36,6 +37,7 @@ def _lines(results: Results) -> list[HeadlineLine]:
         *denoising_lines(results.denoising),
         *uncertainty_lines(results.denoisers),
         *tabular_lines(results.tabular.run),
+        *photos_lines(results.photos.longest),
     ]
 
 

@@ -84,7 +84,8 @@ def _inline(content: bytes) -> str:
 
 def _picture(name: str, path: Path) -> dict[str, str]:
     known = captions()
-    text = known[name if name in known else name.partition("-")[0]]  # the rest names the images
+    names = name, short_name(name), name.partition("-")[0]  # the rest names the images
+    text = next(known[each] for each in names if each in known)
     return {"src": _inline(path.read_bytes()), "caption": text.caption, "alt": text.alt}
 
 
@@ -172,6 +173,7 @@ def page_context(
         "bias_bound": results.mixing.bias_bound,
         "whole": results.accuracy.whole.card,
         "tabular_whole": results.tabular.whole,
+        "photos_whole": results.photos.whole,
         "reduction_whole": results.reduction.whole,
         "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},

@@ -10,6 +10,7 @@ from hosm.experiment.cost.results import Cost, load_cost
 from hosm.experiment.denoising.results import Denoising, load_denoising
 from hosm.experiment.diversity.results import Diversity, load_diversity
 from hosm.experiment.mixing.results import Mixing, load_mixing
+from hosm.experiment.photos.results import Photos, load_photos
 from hosm.experiment.reduction.results import Reduction, load_reduction
 from hosm.experiment.settings import SweepParams, load_params
 from hosm.experiment.shared.files import read_frame
@@ -39,6 +40,7 @@ class Results:
     denoisers: dict[str, Denoiser]
     diversity: dict[str, Diversity]
     tabular: Tabular
+    photos: Photos
     training: dict[str, pd.DataFrame]
     opinions: pd.DataFrame | None = None
 
@@ -72,6 +74,7 @@ def load_results(root: Path) -> Results:
         denoisers=load_denoisers(found, kept, params.images),
         diversity=load_diversity(found, kept, params.images),
         tabular=load_tabular(found, kept),
+        photos=load_photos(found, kept),
         training=load_training_losses(found),
         opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

@@ -13,6 +13,7 @@ from hosm.experiment.cost.tables import cost_tables
 from hosm.experiment.denoising.tables import denoising_tables
 from hosm.experiment.diversity.tables import diversity_tables
 from hosm.experiment.mixing.tables import mixing_tables
+from hosm.experiment.photos.tables import photos_tables
 from hosm.experiment.presenting import formats
 from hosm.experiment.reduction.tables import reduction_tables
 from hosm.experiment.report.claims import claims
@@ -37,6 +38,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         **mixing_tables(results.mixing),
         **denoising_tables(results.denoising),
         **tabular_tables(results.tabular),
+        **photos_tables(results.photos),
     }
     for name, denoiser in results.denoisers.items():
         tables |= uncertainty_tables(name, denoiser)

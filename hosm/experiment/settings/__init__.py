@@ -11,6 +11,7 @@ from hosm.experiment.settings.images import (
 from hosm.experiment.settings.loading import Params, check_rank, load_params
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import Backbone, ModelParams, Regime, SettingsError
+from hosm.experiment.settings.photos import PhotosParams
 from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
 from hosm.experiment.settings.tabular import TabularParams
 
@@ -26,6 +27,7 @@ __all__ = [
     "MixingParams",
     "ModelParams",
     "Params",
+    "PhotosParams",
     "PrepareParams",
     "ReductionParams",
     "Regime",

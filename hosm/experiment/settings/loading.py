@@ -23,6 +23,7 @@ from hosm.experiment.settings.images import (
 from hosm.experiment.settings.layers import Layers, mapping
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import ModelParams, Section, SettingsError
+from hosm.experiment.settings.photos import PhotosParams
 from hosm.experiment.settings.planar import DenoisingParams, MixingParams, ReductionParams
 from hosm.experiment.settings.tabular import TabularParams
 
@@ -73,6 +74,7 @@ class Params(Section):
     classifier: ClassifierParams
     diversity: DiversityParams
     tabular: TabularParams
+    photos: PhotosParams
 
     def trained(self, name: str) -> ModelParams:
         """Return the settings of a model of the section `train`.

@@ -5,7 +5,7 @@ a side, which takes away the traces of compression and of the camera's noise, an
 of grey pictures and one of colour pictures (`hosm.pictures.PictureDenoiser`). None of the pictures
 that judge them is among these.
 
-    python -m hosm.experiment.photos.study.training_pictures WALLPAPERS KIND MODEL
+    python -m hosm.experiment.photos.training WALLPAPERS KIND MODEL
 """
 
 from __future__ import annotations
