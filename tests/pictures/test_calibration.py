@@ -97,6 +97,7 @@ def test_the_variance_ratio_is_known_without_truth(predicted):
     found = variance_ratio(shrinking(9.0, predicted), noisy, sigma, added=1.0)
     mean = predicted * 9 * 8 / (9 + 8)
     error = sigma**2 * math.sqrt(2 + 4) / side / mean
+    # five standard errors
     assert found == pytest.approx(1 / predicted, abs=5 * error)
 
 
@@ -106,6 +107,7 @@ def test_the_estimate_over_many_pictures_is_unbiased():
     for seed in range(400):
         noisy = math.sqrt(10) * rng.standard_normal((10, 10))
         found.append(variance_ratio(shrinking(9.0, 1), noisy, 1.0, random_state=seed))
+    # four standard errors of the mean of 400
     assert np.mean(found) == pytest.approx(1, abs=4 * np.std(found) / 20)
     more = [variance_ratio(shrinking(9.0, 1), noisy, 1.0, draws=n) for n in (1, 200)]
     assert abs(more[1] - 1) < 1 and more[0] != more[1]

@@ -53,12 +53,15 @@ def test_gaussian_errors_have_their_ratio_in_each_tenth_and_their_coverage(true)
     rows = tenths([found, answer(true, seed=1)])
     assert [row["tenth"] for row in rows] == [*range(1, 11)]
     ratios = [row["ratio"] for row in rows]
+    # five standard errors of a mean of 5,120 squares
     assert np.allclose(ratios, true**2, rtol=5 * math.sqrt(2 / 5120))
     predicted = [row["predicted"] for row in rows]
     assert predicted == sorted(predicted)
     bars = error_bars(found)
+    # its own error is 2^(1/2) of 160: ten are left for the variances that differ
     assert bars["ratio"] == pytest.approx(true**2, rel=0.1)
     exact = math.erf(1.959964 / true / math.sqrt(2))
+    # four standard errors of a share of 25,600 pixels
     assert bars["coverage_0.95"] == pytest.approx(exact, abs=4 * math.sqrt(0.25 / 25600))
 
 
@@ -83,6 +86,7 @@ def test_the_noise_is_of_its_scale_and_fixed():
     clean = held_out.held_out("colour", 1, 96)["astronaut"]
     one, again = (held_out.noisy(clean, "astronaut", 25, 0) for _ in range(2))
     assert np.array_equal(one, again) and one.max() > 255
+    # 27,648 numbers: four standard errors are .017
     assert np.std(one - clean) == pytest.approx(25, rel=0.02)
     assert not np.allclose(one - clean, held_out.noisy(clean, "coffee", 25, 0) - clean)
 
@@ -133,6 +137,7 @@ def test_a_spread_is_scaled_to_the_errors_of_other_pictures():
 
     others = {"flat": np.full((200, 200), 99.0)}
     scaled, _ = spreads._scaled(spread, others, 5.0, 0)
+    # five standard errors of a mean of 40,000 squares
     assert scaled.factor == pytest.approx(25 / 4, rel=5 * math.sqrt(2 / 40_000))
     assert scaled(np.zeros((8, 8)), 5.0)[1] == pytest.approx(4 * scaled.factor)
 
@@ -161,6 +166,7 @@ def test_other_pictures_mend_the_coverage(true):
     found, clean = zip(*[_posterior(true, seed) for seed in range(10)], strict=True)
     for row in study.calibrated(found, clean):
         assert abs(row["plain"] - row["level"]) > 0.02
+        # the bound that the study claims: one point
         assert row["calibrated"] == pytest.approx(row["level"], abs=0.01)
         assert row["least"] <= row["calibrated"] <= row["most"]
         assert row["pictures"] >= 0.5  # of ten pictures four of five, give or take
