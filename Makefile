@@ -126,7 +126,7 @@ photos: install ## the denoiser of photographs on whole pictures, an hour and mo
 	  -S photos.ensemble='$(ENSEMBLE)' --single-item photos
 	mkdir -p reports/whole/photos && cp build/photos/data/results/photos/* reports/whole/photos/
 
-photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs Debian's apt
+photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs apt of Debian
 	mkdir -p build/wallpapers
 	cd build/wallpapers && for each in $(WALLPAPERS); do \
 	  test -d $$each || { apt-get download -q $$each && dpkg-deb -x $${each}_*.deb $$each && rm $${each}_*.deb; } || exit 1; done
