@@ -24,7 +24,7 @@ from hosm.operators import DiagonalPlusLowRank
 
 __all__ = ["WINDOW", "draw", "tapers", "window_covariance"]
 
-WINDOW = 16  # pixels from one window to the next
+WINDOW = 8  # pixels from one window to the next; errors are related over about so many
 
 
 def tapers(start: int, length: int) -> Tensor:
