@@ -397,12 +397,12 @@ DATA = {
     ),
     "a column of texts": (
         own("x.csv", lambda p: p.write_text("a,b\n1,red\n2,blue\n")),
-        "'red' to float64 at row 0, column 2",
+        "the column 'b' must hold numbers, got 'red' in row 1",
         "cannot be read",
     ),
     "a hole in a table": (
         own("x.csv", lambda p: p.write_text("a,b\n1,2\n3,\n")),
-        "string '' to float64 at row 1, column 2",
+        "row 2, column b must hold a number, got a missing cell",
         "cannot be read",
     ),
     "an empty table": (own("x.csv", lambda p: p.write_text("")), "x.csv"),
