@@ -20,7 +20,7 @@ assert estimator.hessian_diag(X).shape == (400, 3)
 assert estimator.hessian(X, dense=True).shape == (400, 3, 3)
 assert (estimator.posterior(X).variance > 0).all()
 import hosm.metrics, hosm.metrics, torch
-heavy = {"arviz", "pandas", "matplotlib", "PIL", "ray", "mlflow"} & set(sys.modules)
+heavy = {"arviz", "matplotlib", "PIL", "ray", "mlflow"} & set(sys.modules)
 assert not heavy, heavy
 assert hosm.metrics.ess_nice(torch.randn(2, 50, 1), torch.zeros(1), torch.ones(1)) > 5
 try:
@@ -65,6 +65,11 @@ def test_the_wheel_alone_takes_an_array_to_hessians(tmp_path):
     assert "usage: hosm" in call(binaries / "hosm", "--help", folder=tmp_path)
     fit = ("fit", "x.csv", "-o", "m", "--steps", "20", "--json")
     assert '"dimension": 3' in call(binaries / "hosm", *fit, folder=tmp_path)
+    shipped = (
+        "import numpy as np, hosm; y = np.random.default_rng(0).normal(100, 9, (40, 40, 3)); "
+        "print(hosm.PictureDenoiser.pretrained(3).denoise(y, 9).std.mean() < 9)"
+    )
+    assert "True" in call(binaries / "python", "-c", shipped, folder=tmp_path)
     (tmp_path / "x.tif").write_bytes(b"II")
     code = "import hosm.io; hosm.io.read_pages('x.tif')"
     need = "ImportError: TIFF files need the package tifffile: pip install 'hosm[files]'"
