@@ -34,7 +34,6 @@ from hosm.io import (
     read_rows,
     write,
 )
-from hosm.pictures import PictureDenoiser
 
 __all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
 
@@ -399,9 +398,9 @@ def _unseen(estimator: ScoreEstimator) -> str:
 
 def info(options: Namespace, report: Report) -> Facts:
     """Return what a saved model is. Errors as in `fit`."""
-    card = read_archive(options.model)[1]
     if pictures.is_picture_model(options.model):
-        return {"version": card["version"], **pictures.about(PictureDenoiser.load(options.model))}
+        return pictures.describe(options.model)
+    card = read_archive(options.model)[1]
     estimator = _load(options)
     facts: Facts = {"version": card["version"], **_about(estimator)}
     facts["names"] = _names(estimator)

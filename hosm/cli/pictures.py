@@ -12,7 +12,7 @@ import numpy as np
 from hosm.io import Array, check_output, check_png, open_pages, page_shapes, read_archive, write
 from hosm.pictures import DenoisedPicture, PictureDenoiser
 
-__all__ = ["SHIPPED", "about", "denoise", "fit", "is_picture_model"]
+__all__ = ["SHIPPED", "denoise", "describe", "fit", "is_picture_model"]
 
 SHIPPED = "photos"  # name of the denoisers that come with the package
 DEFAULT_STEPS = 4000
@@ -51,6 +51,14 @@ def fit(options: Namespace, report: Report) -> Facts:
     facts = {"pictures": len(pages), **about(denoiser)}
     facts["seconds"] = round(time.perf_counter() - start, 1)
     return facts | {"files": [options.out]}
+
+
+def describe(model: str) -> Facts:
+    """Return what a saved denoiser of pictures is, or the two that come with the package."""
+    if model != SHIPPED:
+        return {"version": read_archive(model)[1]["version"], **about(PictureDenoiser.load(model))}
+    own = {"grey": PictureDenoiser.pretrained(1), "colour": PictureDenoiser.pretrained(3)}
+    return {name: about(denoiser) for name, denoiser in own.items()}
 
 
 def _range(sigma: list[float | str] | None) -> tuple[float, float] | None:

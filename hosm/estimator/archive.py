@@ -29,6 +29,7 @@ from hosm.scores import ScoreModel
 
 __all__ = ["load_model", "save_model"]
 
+PICTURES = "pictures"  # kind of the archives of `hosm.pictures`
 LAW = ("weights", "means", "covariances")  # tensors of a mixture
 CLEAN = ("values", "correlation")  # tensors of draws of clean rows, beside their mixture
 BUMPS = ("centres", "knots", "widths", "weights")  # tensors of the kernels
@@ -156,6 +157,11 @@ def load_model(
         ValueError: the file is damaged or of another kind, or does not fit the modules.
     """
     tensors, card = read_archive(path)
+    if card.get("kind") == PICTURES:
+        raise ValueError(
+            f"{path} must hold a model of points, got a denoiser of pictures; `hosm denoise` and "
+            "`hosm.PictureDenoiser.load` take it"
+        )
     given = [name for name in MODULES if modules.get(name) is not None]
     if given != card["given"] or not {*modules} <= {*MODULES}:
         raise ValueError(

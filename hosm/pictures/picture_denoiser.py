@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -293,6 +294,9 @@ class PictureDenoiser:
                 + sigma^2 (Poisson and Gaussian noise); `auto` estimates it and sigma. The picture
                 is then brought to a noise of one scale and back (`hosm.pictures.noise_level`).
 
+        Warns:
+            UserWarning: the noise of a picture of whole numbers lies beyond what was trained.
+
         Raises:
             ValueError: another shape, values that are not finite, sigma not above 0, gain below
                 0, or noise that cannot be estimated.
@@ -304,6 +308,7 @@ class PictureDenoiser:
             check_choice("sigma", sigma, ("auto",))
             sigma = estimate_sigma(picture)
         if gain == 0:
+            self._warn_of_scale(picture, sigma)
             return self._denoise(picture, _scale(sigma, picture))
         if np.ndim(sigma) or not (np.isfinite(gain) and gain > 0):
             raise ValueError(f"gain must be 0, or above 0 with one sigma, got {gain}")
@@ -313,6 +318,22 @@ class PictureDenoiser:
         return replace(
             found.through(slope), mean=mean.astype(np.float32), sigma=float(sigma), gain=gain
         )
+
+    def _warn_of_scale(self, picture: Array, sigma: float | Array) -> None:
+        """Warn of noise beyond what was trained, where the picture's type tells its largest value.
+
+        Of fractions nothing tells it; a denoiser of noisy pictures is one of their noise alone.
+        """
+        if not np.issubdtype(picture.dtype, np.integer) or self.noise_ is not None:
+            return
+        largest = float(np.iinfo(picture.dtype).max)
+        low, high = (largest * each / self.unit_ for each in self.sigma_)
+        if (np.asarray(sigma) < low / 2).any() or (np.asarray(sigma) > high).any():
+            warnings.warn(
+                f"the denoiser was trained at noise of {low:.3g} to {high:.3g} in pictures of "
+                f"this type, got {np.mean(sigma):.3g}: mean and variances may be wrong",
+                stacklevel=3,
+            )
 
     def _checked(self, picture: Array) -> Array:
         """Return a noisy picture that the model can denoise."""

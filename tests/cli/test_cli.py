@@ -163,6 +163,21 @@ def test_what_a_denoiser_of_pictures_writes_besides(facts, models, tmp_path):
     assert out["files"] == ["out.npz"]
 
 
+def test_info_tells_of_the_shipped_denoisers(facts):
+    found = facts("info", "photos")
+    assert found["grey"]["channels"] == 1 and found["colour"]["channels"] == 3
+    assert found["grey"]["sigma"] == pytest.approx([2, 60])
+
+
+def test_a_photograph_is_denoised_by_the_shipped_model(run, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    code, _, err = run("denoise", "x.png", "-o", "o.npy", "--model", "photos", "--sigma", "90")
+    assert code == 0 and "trained at noise of 2 to 60 in pictures of this type, got 90" in err
+    code, _, err = run("denoise", "x.png", "-o", "o.npy", "--model", "photos", "--sigma", "8")
+    assert code == 0 and "trained" not in err
+    assert np.load("o.mean.npy").shape == SCENE.shape
+
+
 def test_the_noise_of_a_picture_is_estimated(facts, models, tmp_path):
     tall = np.kron(np.arange(64).reshape(8, 8) * 3.0, np.ones((24, 24)))
     noisy = tall + 20 + 6 * RNG.standard_normal(tall.shape)
@@ -304,6 +319,11 @@ BAD = {
         "denoise {scene} {}/x.png -o o.npz --sigma much",
         "--sigma must be a number or auto, got much",
     ),
+    "hessian of pictures": (
+        "hessian {scene} {}/x.png -o h.npy",
+        "must hold a model of points, got a denoiser of pictures; `hosm denoise`",
+    ),
+    "rank of pictures": ("fit {}/scene.png -o m --rank 65", "from 0 to 64, got 65"),
     "two models": (
         "denoise {scene} {}/x.png -o o.npz --model photos",
         "give MODEL and DATA, or DATA and --model",
@@ -453,6 +473,7 @@ def folder(tmp_path_factory):
         "nan.csv": (np.where(X == X[2, 1], np.nan, X), NAMES),
         "one.csv": (X[:1], NAMES),
         "x.png": (PHOTO, None),
+        "scene.png": (SCENE, None),
     }
     for name, (values, names) in files.items():
         save(place / name, values, names)

@@ -1,5 +1,7 @@
 """The front door for pictures: learned from pictures, right for pictures of any size."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 import hosm
 from hosm.pictures import PictureDenoiser, picture_denoiser
 from hosm.pictures.crops import Crops
+from hosm.pictures.noise_level import stabilised, unstabilised
 from hosm.pictures.tiles import Tile, part, tiles
 from tests.tolerances import monte_carlo
 
@@ -96,6 +99,37 @@ def test_a_noise_scale_for_each_pixel(fitted):
     scale[50:] = 10
     found = made.denoise(noisy, scale)
     assert found.std[60:].mean() < 0.7 * found.std[:40].mean()
+
+
+def test_counts_of_light_are_denoised_through_the_transform_and_back(fitted):
+    """Mean and variance are those of the stabilised picture, and covariances are tangents."""
+    made, _, noisy = fitted
+    seen, gain, sigma = np.abs(noisy), 3.0, 20.0
+    found = made.denoise(seen, sigma, gain)
+    inner = made.denoise(stabilised(seen, gain, sigma), 1.0)
+    mean, variance = unstabilised(inner.mean, inner.variance, gain, sigma)
+    assert (found.sigma, found.gain) == (sigma, gain)
+    assert np.allclose(found.mean, mean, **ROUNDED)
+    assert np.allclose(found.variance, variance, **ROUNDED)
+    window = (10, 20, 12, 9)
+    covariance = found.covariance(window)
+    part = found.variance[10:22, 20:29]
+    assert np.allclose(covariance.diagonal().numpy(), part.ravel(), **ROUNDED)
+    slope = np.sqrt(part / inner.variance[10:22, 20:29]).ravel()
+    whole = slope[:, None] * inner.covariance(window).to_dense().numpy() * slope
+    assert np.allclose(covariance.to_dense().numpy(), whole, **ROUNDED)
+    assert slope.max() > 1.05 * slope.min()  # not one factor for all pixels
+
+
+def test_noise_beyond_what_was_trained_is_told_where_the_type_tells_the_units(fitted):
+    made, _, noisy = fitted
+    seen = np.clip(noisy, 0, 255).astype(np.uint8)
+    with pytest.warns(UserWarning, match="trained at noise of 2 to 60 .* got 90"):
+        made.denoise(seen, 90)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.denoise(seen, 50)
+        made.denoise(noisy / 255, 0.9)
 
 
 def test_a_scaled_posterior_scales_all_its_answers(fitted):
