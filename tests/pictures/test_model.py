@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hosm.pictures.model import PictureModel
+from hosm.pictures.model import LEAST_RELATIVE_VARIANCE, PictureModel
 from hosm.pictures.objective import PictureObjective, window_likelihood, windows
 from hosm.training import Settings
 from tests.tolerances import FLOAT32
@@ -44,6 +44,23 @@ def test_variances_are_positive_and_those_of_the_columns_and_the_rest():
     assert (found.own > 0).all()
     assert torch.allclose(found.variance, found.own + found.shared.square().sum(1))
     assert found.shared.shape == (2, 3, 3, 16, 16)
+
+
+def test_columns_share_the_variance_of_a_pixel_and_do_not_add_to_it():
+    made = model(3).double()
+    y, sigma = torch.rand(2, 3, 16, 16).double(), torch.tensor([0.05, 0.1]).double()
+    before = made(y, sigma)
+    last, alone = made.covariance.layers[-1], 3 * 2**2  # outputs that give the variances
+    for parameter in (last.weight, last.bias):
+        parameter.data[alone:] *= 3
+    after = made(y, sigma)
+    assert torch.allclose(before.variance, after.variance)
+    w_before, w_after = (  # |w|^2 is what is shared over what is not, but for the least variance
+        each.shared.square().sum(1) / (each.own - LEAST_RELATIVE_VARIANCE * s**2)
+        for each, s in zip((before, after), 2 * [sigma.view(2, 1, 1, 1)], strict=True)
+    )
+    # some variances are so small that the least one leaves few digits of them
+    assert torch.allclose(9 * w_before, w_after, rtol=1e-2)
 
 
 def test_a_pixel_beyond_the_reach_changes_nothing():
