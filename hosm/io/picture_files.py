@@ -87,5 +87,7 @@ def write_tiff(stream: BinaryIO, values: Array) -> None:
     if not np.isfinite(single).all():
         raise ValueError("a .tif file must hold numbers that float32 has, got others")
     kind, axes = ("rgb", "TYXS") if pages.ndim == 4 else ("minisblack", "TYX")
+    if len(single) == 1:  # one picture is no stack of one
+        single, axes = single[0], axes[1:]
     handle = tifffile.FileHandle(stream, name="pages.tif")  # a stream's name may be a number
     tifffile.imwrite(handle, single, photometric=kind, metadata={"axes": axes})

@@ -492,6 +492,7 @@ def test_tiff_files_are_written_in_float32_and_come_back(tmp_path, values):
     write(tmp_path / "x.tif", {"map": values})
     found = read_pages(tmp_path / "x.tif")
     assert all(page.dtype == np.float32 for page in found)
+    assert tifffile.imread(tmp_path / "x.tif").shape == values.shape  # one is no stack of one
     np.testing.assert_array_equal(np.stack(found).reshape(values.shape), values.astype(np.float32))
 
 

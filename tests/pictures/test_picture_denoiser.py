@@ -149,6 +149,16 @@ def test_a_saved_model_answers_alike(fitted, tmp_path):
     assert again.sigma_ == made.sigma_ and again.history_ == made.history_
 
 
+def test_half_precision_halves_the_file_and_keeps_three_digits(fitted, tmp_path):
+    made, _, noisy = fitted
+    for name, half in (("whole", False), ("half", True)):
+        made.save(tmp_path / name, half=half)
+    sizes = [(tmp_path / name).stat().st_size for name in ("half", "whole")]
+    assert sizes[0] < 0.7 * sizes[1]
+    found = PictureDenoiser.load(tmp_path / "half").denoise(noisy, 25).mean
+    assert np.abs(found - made.denoise(noisy, 25).mean).mean() < 0.5
+
+
 def test_the_same_seed_gives_the_same_model():
     pictures = [picture(seed) for seed in range(2)]
     means = [

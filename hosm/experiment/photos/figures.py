@@ -98,7 +98,8 @@ def reliability_figure(tenths: pd.DataFrame) -> Figure:
         key(MARKERS[place], COLOURS[place], f"ours, noise {sigma:g}", linestyle="-")
         for place, sigma in enumerate(sigmas)
     ]
-    keys.append(key("o", GREY, "rivals", linestyle=":", markerfacecolor="none"))
+    rivals = ", ".join(name for name in dict.fromkeys(tenths["method"]) if name != OURS)
+    keys.append(key("o", GREY, rivals, linestyle=":", markerfacecolor="none"))
     keys.append(key("", GREY, "perfect; band 0.8 to 1.25", linestyle="--"))
     legend(figure, keys, 5)
     return figure
