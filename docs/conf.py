@@ -1,4 +1,4 @@
-"""The site: README, the paper claim by claim, examples, the reference from the docstrings.
+"""The site: README, guide, subjects, examples, the report, the reference from the docstrings.
 
 Nothing is written twice: the home page is the README, the page of examples is made of their
 docstrings and code, the reference has a page for each section of the library, and the report is
@@ -23,9 +23,16 @@ MARKUP = re.compile(
 )  # means something to Sphinx, but not in a docstring
 SECTIONS = (  # in the order in which they are read
     *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
-    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator", "causal"),
-    *("io", "cli", "checks"),
+    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator"),
+    *("pictures", "causal", "io", "cli", "checks"),
 )
+CONTENTS = {  # title of a part of the site -> its pages, in the order in which they are read
+    "Begin": ("installation", "which-function", "guide", "glossary"),
+    "Subjects": ("tables", "photographs", "uncertainty", "sampling", "targets", "cost"),
+    "Use": ("command-line", "examples", "experiment", "cluster", "troubleshooting"),
+    "Reproduction": ("claims", "negative-results"),
+    "Reference": ("formalism", "reference/index", "contributing", "changelog"),
+}
 sys.path.insert(0, str(ROOT))
 
 project = "hosm"
@@ -118,15 +125,18 @@ def _automodule(name: str, no_members: bool = False) -> str:
 
 
 def _home() -> str:
-    """Return the home page, the README with its links as they are from here."""
+    """Return the home page, the README with its links as they are from here, and the contents."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    text = text.replace("](reports/figures/", "](../reports/figures/")
+    text = text.replace("](reports/figures/", "](../reports/figures/").replace("](docs/", "](")
     text = text.replace("](reports/negative-results.md)", "](negative-results.md)")
+    text = text.replace("](CONTRIBUTING.md)", "](contributing.md)")
+    text = text.replace("](examples/)", "](examples.md)")
     text = re.sub(r"\[[^\]]*\]\(reports/index\.html\)", '<a href="report.html">report</a>', text)
-    pages = ("Claim by claim <claims>", "examples", "reference/index")
-    pages += ("What was tried <negative-results>", "changelog")
-    tree = "\n".join(("```{toctree}", ":hidden:", "", *pages, "```"))
-    return f"{text}\n{tree}\n"
+    trees = [
+        "\n".join(("```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```"))
+        for title, pages in CONTENTS.items()
+    ]
+    return "\n\n".join([text, *trees]) + "\n"
 
 
 def _write_pages(app: Sphinx) -> None:

@@ -2,12 +2,8 @@ r"""Chains whose draws have the law that was learned, and a comparison of draws 
 
 A law in closed form is q(x) = q_0(x) e^B(x) / Z: q_0 = sum_k w_k N(mu_k, S_k) is the simple law
 and B the sum of kernels. A transition of its chains replaces a share s of a point, one s after
-another. For
-
-    s < 1   the Gaussian k is drawn by its responsibility for x, and the proposal is
-            mu_k + (1 - s^2)^(1/2) (x - mu_k) + s S_k^(1/2) z,
-    s = 1   the proposal is a draw of q_0 wherever x is,
-
+another. For s < 1 the Gaussian k is drawn by its responsibility for x, and the proposal is
+mu_k + (1 - s^2)^(1/2) (x - mu_k) + s S_k^(1/2) z; for s = 1 it is a draw of q_0 wherever x is;
 and x' is accepted with probability min(1, e^(B(x') - B(x))). The first is the proposal of
 Cotter, Roberts, Stuart and White ("MCMC Methods for Functions", Statistical Science 2013), which
 leaves N(mu_k, S_k) as it is, so that what remains of the rule of Metropolis and Hastings is B; k

@@ -8,10 +8,10 @@ from hosm.experiment.cost.results import Cost
 from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.cost.tables import loss_table, step_table
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.headline import HeadlineLine
+from hosm.experiment.presenting.headline import Finding, HeadlineLine
 from hosm.experiment.shared.rows import records
 
-__all__ = ["cost_lines"]
+__all__ = ["cost_findings", "cost_lines"]
 
 OVER = "Time over DSM"
 PAPER_RANK = 20  # stands in both columns of table 2, and needs no more than D = 100
@@ -69,3 +69,26 @@ def cost_lines(found: Cost) -> Iterator[HeadlineLine]:
     """Yield the headline numbers of times and memory."""
     yield from _speed_lines(found.speed)
     yield from _training_lines(found)
+
+
+def cost_findings(found: Cost) -> Iterator[Finding]:
+    """Yield the time that s2 saves against differentiation, and the time of training it."""
+    ratios = speed_ratios(found.speed[found.speed["device"] == "cpu"])
+    largest = max(row["dimension"] for row in ratios)
+    rows = [r for r in ratios if r["dimension"] == largest and not r["compiled"]]
+    row = next((each for each in rows if each["rank"] == PAPER_RANK), rows[0])
+    yield Finding(
+        f"Time to differentiate a U-Net's first-order score coordinate by coordinate, over the "
+        f"time of its second-order score, in {row['dimension']:,.0f} dimensions at rank "
+        f"{row['rank']:.0f}.",
+        formats.ratio(row["loop"], row["loop_low"], row["loop_high"]),
+        f"{formats.ratio(row['paper'])} in the paper",
+    )
+    steps = records(step_table(found.training[found.training["device"] == "cpu"]))
+    joint = next(r for r in steps if r["Step"].endswith("jacobian") and r["r"] != "0")
+    yield Finding(
+        f"Time of a training step of both scores over one of the first-order score alone; U-Net, "
+        f"{joint['D']} dimensions, rank {joint['r']}.",
+        joint[OVER],
+        "at least 1",
+    )

@@ -1,32 +1,26 @@
-"""The headline numbers of a run, paper beside ours, in Markdown for the README."""
+"""The numbers of a run to show first: on the page beside the paper's, in README as sentences."""
 
 from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.accuracy.headline import accuracy_headline
-from hosm.experiment.cost.headline import cost_lines
-from hosm.experiment.denoising.headline import denoising_lines
-from hosm.experiment.mixing.headline import mixing_lines
-from hosm.experiment.photos.headline import photos_lines
-from hosm.experiment.presenting.headline import HeadlineLine
+from hosm.experiment.accuracy.headline import accuracy_findings, accuracy_headline
+from hosm.experiment.cost.headline import cost_findings, cost_lines
+from hosm.experiment.denoising.headline import denoising_findings, denoising_lines
+from hosm.experiment.mixing.headline import mixing_findings, mixing_lines
+from hosm.experiment.photos.headline import photos_findings, photos_lines
+from hosm.experiment.presenting.headline import Finding, HeadlineLine
 from hosm.experiment.report.results import Results
-from hosm.experiment.tabular.headline import tabular_lines
-from hosm.experiment.uncertainty.headline import uncertainty_lines
+from hosm.experiment.tabular.headline import tabular_findings, tabular_lines
+from hosm.experiment.uncertainty.headline import uncertainty_findings, uncertainty_lines
 
 __all__ = ["headline_tables", "readme_block", "replace_between_markers"]
 
 COLUMNS = ("Measured", "By", "Paper", "Ours ± s.e.")
-NOTES = """\
-Errors are squared Frobenius norms summed over entries, with the standard error of a mean over
-{seeds} seeds (`make table1`). The paper trains on data sets whose size it does not print: of our
-two regimes, {points} points with weight decay and early stopping are the nearest to it. Fresh
-draws are steps times batch, each point seen once. The paper does not print the parameters of its
-laws either, so that its errors and ours are not of the same laws."""
-REST = """\
-Of profile `{profile}`, {seeds}, on {hardware}; ranges are least to largest. *Vacuous* are
-effective samples of draws whose bias is beyond the bounds: they say nothing of the law that was to
-be sampled."""
+FINDINGS = ("What was measured", "Ours", "To compare with")
+TOLD = """\
+Of profile `{profile}`, {seeds}, on {hardware}; ± is one standard error, ranges are least to
+largest of repeats."""
 
 
 def _lines(results: Results) -> list[HeadlineLine]:
@@ -55,27 +49,37 @@ def headline_tables(results: Results) -> dict[str, pd.DataFrame]:
     }
 
 
+def _findings(results: Results) -> list[Finding]:
+    """Return what README shows, in whole sentences."""
+    return [
+        *accuracy_findings(results.accuracy.whole),
+        *cost_findings(results.cost),
+        *tabular_findings(results.tabular.run),
+        *denoising_findings(results.denoising),
+        *uncertainty_findings(results.denoisers),
+        *photos_findings(results.photos.longest),
+        *mixing_findings(results.mixing.longest),
+    ]
+
+
 def readme_block(results: Results, facts: dict[str, Any]) -> str:
-    """Return the tables of results for the README, with lines that say where they come from.
+    """Return the table of results for the README, with a line that says where they come from.
 
     Args:
         results: what the stages measured.
         facts: as `page.facts` returns them.
     """
-    accuracy, rest = (
-        frame.to_markdown(index=False, disable_numparse=True)
-        for frame in headline_tables(results).values()
-    )
-    whole, seeds = results.accuracy.whole, facts["seeds"]
-    counts = whole.table1["seeds"].dropna()
-    few, many = int(counts.min()), int(counts.max())
-    notes = NOTES.format(
-        seeds=f"{few} to {many}" if few < many else few,
-        points=whole.card["protocol"]["train_points"],
-    )
+    table = pd.DataFrame(_findings(results), columns=list(FINDINGS))
+    seeds = facts["seeds"]
     named = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-    told = REST.format(profile=facts["profile"], seeds=named, hardware=facts["hardware"])
-    return f"{accuracy}\n\n{notes}\n\n{rest}\n\n{told}"
+    told = TOLD.format(profile=facts["profile"], seeds=named, hardware=facts["hardware"])
+    return f"{_compact(table)}\n\n{told}"
+
+
+def _compact(table: pd.DataFrame) -> str:
+    """Return a table in Markdown without the padding of its columns, which makes lines long."""
+    rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def replace_between_markers(text: str, begin: str, end: str, block: str) -> str:

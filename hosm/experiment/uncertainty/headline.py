@@ -3,23 +3,30 @@
 from collections.abc import Iterator, Mapping
 
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.headline import HeadlineLine
+from hosm.experiment.presenting.headline import Finding, HeadlineLine
 from hosm.experiment.presenting.longer_runs import short_name
-from hosm.experiment.shared.rows import records
+from hosm.experiment.shared.rows import Row, records
 from hosm.experiment.uncertainty.results import Denoiser
 
-__all__ = ["uncertainty_lines"]
+__all__ = ["uncertainty_findings", "uncertainty_lines"]
 
 SHOWN_SIGMA = 0.5  # of the likelihoods
 
 
+def _rows(denoisers: Mapping[str, Denoiser]) -> dict[str, list[Row]]:
+    """Return the numbers of the models of a range of noise, the longer run where there is one."""
+    longest = {short_name(name): found.numbers for name, found in denoisers.items()}
+    return {name: records(rows[rows["model"] == "range"]) for name, rows in longest.items()}
+
+
+def _shown(rows: list[Row]) -> Row:
+    return min(rows, key=lambda each: abs(each["sigma"] - SHOWN_SIGMA))
+
+
 def uncertainty_lines(denoisers: Mapping[str, Denoiser]) -> Iterator[HeadlineLine]:
     """Yield likelihoods and correlation of images, of the longer run where there is one."""
-    longest = {short_name(name): found for name, found in denoisers.items()}
-    for name, found in longest.items():
-        whole = found.numbers[found.numbers["model"] == "range"]
-        rows = records(whole)
-        row = min(rows, key=lambda each: abs(each["sigma"] - SHOWN_SIGMA))
+    for name, rows in _rows(denoisers).items():
+        row = _shown(rows)
         parts = ("nll_low_rank", "nll_diagonal", "nll_isotropic")
         values = " / ".join(formats.number(row[part], 4) for part in parts)
         where = f"NLL of clean images, nats, {name}, σ = {row['sigma']:g}"
@@ -28,3 +35,21 @@ def uncertainty_lines(denoisers: Mapping[str, Denoiser]) -> Iterator[HeadlineLin
         where = f"correlation of variance and squared error, {name}"
         scales = " / ".join(f"{each['sigma']:g}" for each in rows)
         yield HeadlineLine(where, f"one model, σ = {scales}", formats.DASH, values)
+
+
+def uncertainty_findings(denoisers: Mapping[str, Denoiser]) -> Iterator[Finding]:
+    """Yield the likelihood and the correlation at one noise scale, of each data set."""
+    for name, rows in _rows(denoisers).items():
+        row = _shown(rows)
+        where = f"of denoised images (`{name}`, sigma {row['sigma']:g})"
+        yield Finding(
+            f"Negative log-likelihood {where} in nats: the learned Gaussian of the clean image "
+            "given the noisy one; less is better.",
+            formats.number(row["nll_low_rank"], 4),
+            f"{formats.number(row['nll_isotropic'], 4)} by one variance for all pixels",
+        )
+        yield Finding(
+            f"Correlation of predicted variance and squared error over pixels {where}.",
+            formats.number(row["correlation"], 2),
+            "0 by one variance for all pixels",
+        )

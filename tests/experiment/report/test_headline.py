@@ -1,5 +1,6 @@
 """The headline numbers, and the block of the README that holds them."""
 
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -15,20 +16,39 @@ def _rows(block):
     return [line for line in block.splitlines() if line.startswith("|")]
 
 
-def test_the_readme_block_holds_the_headline_numbers(results):
+def test_the_readme_block_says_in_sentences_what_was_measured(results):
     block = headline.readme_block(results, FACTS)
-    assert 12 <= len(_rows(block)) - 4 <= 28  # without two heads
-    for text in ("2.05 ± 0.544", "7.200 ± 0.031", "2.100 ± 0.031", "floor 1.76", "600×", "510×"):
+    cells = [line.strip("| ").split(" | ") for line in _rows(block)[2:]]
+    assert 8 <= len(cells) <= 16 and {len(row) for row in cells} == {3}
+    for measured, ours, rival in cells:
+        assert measured[0].isupper() and measured.endswith(".")
+        assert re.search(r"\d", ours) and re.search(r"\d", rival)
+    for text in ("7.80 ± 0.25 | 17.8 by a constant Hessian", "510× in the paper"):
         assert text in block
-    assert "21.81 / 28.89" in block
-    assert "6.0 % / 11.0 %" in block
-    assert "-2,005 / -1,568 / -766" in block  # of the denoiser trained at length
+    assert "6.0 to 11.0 % |" in block
+    assert "-2,005 | -766.0 by one variance for all pixels" in block  # the one trained at length
     assert "-1,605" not in block
-    assert "vacuous: 21.7 / 28.9, with 1.34 / 3.90 times the variance" in block
-    assert "2.00 ± 0.28" in block  # of the samplers' longer study
-    assert block.endswith("they say nothing of the law that was to\nbe sampled.")
-    assert "a mean over\n2 seeds (`make table1`)" in block
+    assert (
+        "the paper's first data set. | 2.00 ± 0.28 | 1 by Langevin's" in block
+    )  # the longer study
     assert "profile `laptop`, seeds 0, 1, on 2 cores of a test;" in block
+
+
+def test_the_findings_hold_the_numbers_of_few_points_where_there_are_some(results):
+    table1 = results.accuracy.whole.table1
+    both = pd.concat([table1, table1.assign(regime="finite", mean=9 * table1["mean"])])
+    block = headline.readme_block(_with_table1(results, both), FACTS)
+    points = results.accuracy.whole.card["protocol"]["train_points"]
+    (few,) = [row for row in _rows(block) if f"learned from {points} points" in row]
+    assert "| 70.20 ± " in few and "160 by a constant Hessian" in few
+
+
+def test_the_lines_of_the_page_hold_the_papers_numbers(results):
+    tables = headline.headline_tables(results)
+    text = "\n".join(frame.to_markdown(index=False) for frame in tables.values())
+    for each in ("2.05 ± 0.544", "floor 1.76", "600×", "510×", "21.81 / 28.89"):
+        assert each in text
+    assert "vacuous: 21.7 / 28.9, with 1.34 / 3.90 times the variance" in text
 
 
 def _with_table1(results, table1):
