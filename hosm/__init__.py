@@ -30,8 +30,22 @@ PLACES = {
 }
 
 
+SECTIONS = (
+    *("autodiff", "causal", "distributions", "estimator", "io", "metrics", "networks", "noise"),
+    *("objectives", "operators", "pictures", "samplers", "scores", "training", "tweedie"),
+    "uncertainty",
+)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Import an estimator at its first use: importing hosm alone stays fast."""
+    """Import a public name or a section at its first use: importing hosm alone stays fast."""
     if name in PLACES:
         return getattr(importlib.import_module(f"hosm.{PLACES[name]}"), name)
+    if name in SECTIONS:
+        return importlib.import_module(f"hosm.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what there is to use, without what has to be there for Python."""
+    return sorted([*__all__, *SECTIONS, "__version__"])

@@ -415,7 +415,7 @@ class ScoreEstimator:
             return diagonal
         return diagonal, points.like_input(fitted.hessian_diagonal_error(points.x))
 
-    def hessian_column(self, X: Any, j: int) -> Array:  # noqa: ANN401
+    def hessian_column(self, X: Any, j: int | str) -> Array:  # noqa: ANN401
         """Return d^2 log q_sigma / dx_i dx_j for one j and all i at each point, shape (n, D).
 
         Of networks, its entries off the diagonal are those of the learned low-rank part, which
@@ -423,15 +423,24 @@ class ScoreEstimator:
 
         Args:
             X: points, shape (n, D).
-            j: the coordinate, from 0 to D - 1.
+            j: the coordinate, from 0 to D - 1, or the name of its column, after a fit to a data
+                frame.
 
         Raises:
             NotFittedError: before `fit`.
-            ValueError: j is out of range; otherwise as in `score_function`.
+            ValueError: j is out of range, or no column has this name; otherwise as in
+                `score_function`.
         """
-        check_count("j", j, 0, self._fitted().dimension - 1)
+        fitted = self._fitted()
+        if isinstance(j, str):
+            names = [*getattr(self, "feature_names_in_", [])]
+            if j not in names:
+                known = ", ".join(names) or "no names: the fit was to an array"
+                raise ValueError(f"j must be a column of the fit, {known}, got {j!r}")
+            j = names.index(j)
+        check_count("j", j, 0, fitted.dimension - 1)
         points = self._points("X", X)
-        return points.like_input(self._fitted().hessian_column(points.x, j))
+        return points.like_input(fitted.hessian_column(points.x, j))
 
     def hessian(self, X: Any, dense: bool = False) -> DiagonalPlusLowRank | Array:  # noqa: ANN401
         """Return the Hessians of log q_sigma, as one operator for all points or as matrices.

@@ -224,6 +224,13 @@ def test_arrays_frames_and_tensors_give_the_same_and_keep_their_float_type(quick
     frame = pd.DataFrame(X, columns=names)
     by_frame = hosm.ScoreEstimator(**QUICK).fit(frame)
     assert [*by_frame.feature_names_in_] == names and not hasattr(quick, "feature_names_in_")
+    for j, name in enumerate(names):
+        column = by_frame.hessian_column(frame, name)
+        np.testing.assert_array_equal(column, by_frame.hessian_column(frame, j))
+    with pytest.raises(ValueError, match="j must be a column of the fit, .*, got 'z'"):
+        by_frame.hessian_column(frame, "z")
+    with pytest.raises(ValueError, match="no names: the fit was to an array, got 'a'"):
+        quick.hessian_column(X, "a")
     expected = quick.hessian_diag(X[:9])
     for points in (X[:9], X[:9].tolist(), torch.from_numpy(X[:9]), frame[:9]):
         result = by_frame.hessian_diag(points)
