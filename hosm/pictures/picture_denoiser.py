@@ -1,6 +1,7 @@
 r"""The front door for pictures: learn a denoiser from pictures, and denoise pictures of any size.
 
     denoiser = PictureDenoiser().fit(pictures)         # arrays (height, width) or (.., 3)
+    denoiser = PictureDenoiser().fit(few, start="photos")     # go on from the shipped model
     denoiser = PictureDenoiser().fit(seen, noise=25)   # where no clean picture is known
     found = denoiser.denoise(noisy, sigma=25)
     found.mean, found.std, found.interval(0.9), found.directions((0, 0, 32, 32), 3)
@@ -123,6 +124,7 @@ class PictureDenoiser:
         *,
         noise: float | Literal["auto"] | None = None,
         pairs: Pictures | None = None,
+        start: PictureDenoiser | Literal["photos"] | None = None,
     ) -> Self:
         """Learn from clean pictures, or from noisy ones alone.
 
@@ -143,11 +145,14 @@ class PictureDenoiser:
                 the median of what `hosm.pictures.noise_level` estimates of each.
             pairs: a second noisy version of each picture, whose noise is independent of that in
                 the first and of the same scale.
+            start: a trained denoiser whose network the training goes on from, which takes fewer
+                pictures and steps than one from nothing; `photos` for the one that comes with
+                the package. Its channels, `rank`, `widths` and `blocks` must be these.
 
         Raises:
             ValueError: pictures of several kinds, too small, not finite, or without contrast;
-                pairs that do not fit them; an argument out of its range; or a checkpoint of
-                another run.
+                pairs that do not fit them; a start of another network; an argument out of its
+                range; or a checkpoint of another run.
             FloatingPointError: the training diverged.
         """
         pages = self._seen(pictures, noise, pairs)
@@ -157,9 +162,12 @@ class PictureDenoiser:
         low, high = self.sigma or self._usual_range()
         self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
         train, held = _divided(pages, self.crop)
-        model = self._model(channels)
+        model, origin = self._model(channels), self._origin(start, channels)
+        if origin is not None:
+            model.load_state_dict(origin.model_.state_dict())
         settings = self._settings(model.sigma)
-        kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)}")
+        seen = origin and (origin.model_.sigma, origin.history_[-1])
+        kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)} {seen}")
         result = fit(
             model,
             settings,
@@ -253,6 +261,24 @@ class PictureDenoiser:
                 blocks=self.blocks,
             )
         return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def _origin(
+        self, start: PictureDenoiser | Literal["photos"] | None, channels: int
+    ) -> PictureDenoiser | None:
+        """Return the denoiser whose network the training goes on from, if there is one."""
+        if start is None:
+            return None
+        if isinstance(start, str):
+            check_choice("start", start, ("photos",))
+            start = self.pretrained(channels)
+        shapes = [
+            (each.rank, each.widths, each.blocks, own)
+            for each, own in ((start, start.model_.channels), (self, channels))
+        ]
+        if shapes[0] != shapes[1]:
+            found, own = ("rank {}, widths {}, blocks {}, channels {}".format(*s) for s in shapes)
+            raise ValueError(f"start must be a network of {own}, got {found}")
+        return start
 
     def _settings(self, sigma: Any) -> Settings:  # noqa: ANN401
         return Settings(
