@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from hosm.pictures.model import LEAST_RELATIVE_VARIANCE, PictureModel
 from hosm.pictures.covariance import window_covariance
+from hosm.pictures.model import LEAST_RELATIVE_VARIANCE, PictureModel
 from hosm.pictures.objective import (
+    WINDOW,
     PictureObjective,
     pixel_likelihood,
     window_likelihood,
@@ -131,7 +132,7 @@ def test_the_score_of_crops_is_that_of_pixels_and_of_the_windows_of_a_quarter_of
     shared = torch.randn(8, 3, 1, 32, 32).double()
     objective = PictureObjective(model(), Settings(sigma=SIGMA, target="likelihood"))
     alone = pixel_likelihood(error, own + shared.square().sum(1)).mean()
-    together = window_likelihood(error[:2], own[:2], shared[:2], 16).mean()
+    together = window_likelihood(error[:2], own[:2], shared[:2], WINDOW).mean()
     assert torch.isclose(objective.likelihood(error, own, shared), alone + together)
 
 

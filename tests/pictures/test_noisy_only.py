@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from hosm.pictures import PictureDenoiser
-from hosm.pictures.noisy_only import NoisyOnlyObjective, means_of_pairs, range_above
 from hosm.pictures.covariance import window_covariance
+from hosm.pictures.noisy_only import NoisyOnlyObjective, means_of_pairs, range_above
 from hosm.pictures.objective import PictureObjective, window_likelihood
 from hosm.training import Settings
 from tests.tolerances import FLOAT32
