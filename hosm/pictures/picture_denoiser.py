@@ -98,6 +98,9 @@ class PictureDenoiser:
         factors_: what `calibrate` found; None without it.
     """
 
+    model_: PictureModel
+    history_: list[dict[str, float]]
+
     def __init__(
         self,
         sigma: tuple[float, float] | None = None,
@@ -397,8 +400,8 @@ class PictureDenoiser:
     def _whole(self, pixels: Array, scales: Array) -> tuple[Array, Array]:
         """Return mean and variances of a picture, both (height, width, channels), tile by tile."""
         mean = np.empty(pixels.shape, np.float32)
-        variance = np.empty_like(mean)
-        for tile in tiles(*pixels.shape[:2], TILE):
+        variance, (height, width) = np.empty_like(mean), pixels.shape[:2]
+        for tile in tiles(height, width, TILE):
             rows = slice(tile.top, tile.top + tile.height)
             columns = slice(tile.left, tile.left + tile.width)
             found, own, shared = self._moments(pixels, scales, tile)
