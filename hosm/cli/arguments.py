@@ -39,6 +39,7 @@ EXAMPLES = {
     "fit": """  hosm fit points.csv -o model.hosm --sigma auto
   hosm fit people.csv -o model.hosm --drop name,town
   hosm fit pictures/ -o pictures.hosm
+  hosm fit few/ -o mine.hosm --start photos --steps 500
   hosm fit clean.png -o patches.hosm --sigma 20 --patch 8""",
     "hessian": """  hosm hessian model.hosm points.csv -o hessian.csv
   hosm hessian model.hosm points.npy -o hessian.npz --dense""",
@@ -120,6 +121,12 @@ def _add_fit(commands: Any) -> None:  # noqa: ANN401
         type=float,
         help="weight decay; fewer data need more (default: .1)",
     )
+    text = "noise scale of the pictures to learn from, in their units, or `auto`, where no clean "
+    add("--noise", metavar="NUMBER", help=text + "ones are known (default: they are clean)")
+    text = "a second noisy version of each picture, with noise of its own (with --noise)"
+    add("--pairs", metavar="PICTURES", help=text)
+    text = "model of pictures to go on from: a file, or `photos` for what comes with the package"
+    add("--start", metavar="MODEL", help=text)
     text = "training steps (default: at most 3000 for tables, 4000 for pictures)"
     add("--steps", type=int, help=text)
     add("--seed", type=int, default=0, help="seed of all random numbers (default: 0)")
@@ -150,6 +157,10 @@ def _add_denoise(commands: Any) -> None:  # noqa: ANN401
     text = "units of a picture for one count of light, for a noise of variance gain x + sigma^2, "
     text += "or `auto` (default: 0)"
     add("--gain", metavar="NUMBER", help=text)
+    text = (
+        "flips and quarter turns of a picture that are denoised for their mean, 1 to 8; 8 gains "
+    )
+    add("--symmetries", type=int, metavar="NUMBER", help=text + ".1 dB in 8 times as long")
     text = "write the central interval of this probability of each pixel too"
     add("--interval", type=float, metavar="LEVEL", help=text)
     text = "part of a picture that --directions and --draws are of"

@@ -40,7 +40,8 @@ __all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
 DEFAULT_PATCHES, DEFAULT_STEPS = 50_000, 3000
 OF_COLUMNS = ("columns", "drop", "header", "decimal")
 OF_TABLES = (*OF_COLUMNS, "method", "target", "weight_decay", "points")
-OF_PICTURES = ("interval", "window", "directions", "draws", "gain", "sigma")
+OF_PICTURES = ("interval", "window", "directions", "draws", "gain", "sigma", "symmetries")
+OF_LEARNING_PICTURES = ("noise", "pairs", "start")
 POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
 Facts = dict[str, Any]
 Report = Callable[[str], None]
@@ -134,6 +135,7 @@ def fit(options: Namespace, report: Report) -> Facts:
     if not (options.patch or options.whole) and (options.pictures or is_pictures(options.data)):
         _check_absent(options, OF_TABLES, "tables", "pictures")
         return pictures.fit(options, report)
+    _check_absent(options, OF_LEARNING_PICTURES, "a denoiser of pictures", "another model")
     points, facts = _training_points(options)
 
     def callback(progress: dict[str, Any]) -> None:

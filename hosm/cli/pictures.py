@@ -47,10 +47,17 @@ def fit(options: Namespace, report: Report) -> Facts:
         callback=callback,
     )
     pages = open_pages(options.data)
-    denoiser.fit(pages).save(options.out)
+    noise = None if options.noise is None else _number("noise", options.noise)
+    denoiser.fit(pages, noise=noise, pairs=options.pairs, start=_start(options.start))
+    denoiser.save(options.out)
     facts = {"pictures": len(pages), **about(denoiser)}
     facts["seconds"] = round(time.perf_counter() - start, 1)
     return facts | {"files": [options.out]}
+
+
+def _start(name: str | None) -> Any:  # noqa: ANN401
+    """Return the denoiser that --start names, a file or one that comes with the package."""
+    return name if name in (None, SHIPPED) else PictureDenoiser.load(str(name))
 
 
 def describe(model: str) -> Facts:
@@ -136,8 +143,9 @@ def _found(
     """Yield the posterior of each picture."""
     choose = _denoisers(options)
     sigma, gain = _number("sigma", options.sigma), _number("gain", options.gain)
+    count = 1 if options.symmetries is None else options.symmetries
     for number, page in enumerate(pages, 1):
-        yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain)
+        yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain, count)
         report(f"picture {number} of {len(pages)}")
 
 

@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from hosm.checks import check_count
 from hosm.networks.picture_unet import FOLD, PictureUNet
 from hosm.noise import check_scales
-from hosm.pictures.covariance import WINDOW
 
 __all__ = ["PictureModel", "PictureMoments"]
 
 LEAST_RELATIVE_VARIANCE = 1e-4  # of S, at least: an error of a hundredth of sigma
+LARGEST_RANK = 64  # pictures b_k
 USUAL_RELATIVE_VARIANCE = 0.1  # of S, where the network gives zero
 
 
@@ -84,7 +84,7 @@ class PictureModel(nn.Module):
     Args:
         channels: 1 for grey pictures, 3 for colour.
         sigma: range of the noise scales, (low, high), in the units of the training pictures.
-        rank: pictures b_k, 0 for independent pixels, at most as many as pixels of a window.
+        rank: pictures b_k, 0 for independent pixels, at most 64.
         widths: feature maps of the U-Net at each resolution.
         blocks: its residual blocks at each resolution.
         covariance_width: feature maps of the network of the covariance.
@@ -104,7 +104,7 @@ class PictureModel(nn.Module):
         covariance_width: int = 48,
     ) -> None:
         super().__init__()
-        check_count("rank", rank, 0, WINDOW**2)
+        check_count("rank", rank, 0, LARGEST_RANK)
         check_count("covariance_width", covariance_width)
         self.channels, self.sigma, self.rank = channels, check_scales(sigma), rank
         self.trunk = PictureUNet(channels, widths, blocks)

@@ -3,8 +3,8 @@ r"""What a model of pictures is trained by: denoising score matching, and likeli
 Means by the squared error over sigma^2, which is the denoising score matching loss of s1 = (m - y)
 / sigma^2 in units of sigma (Vincent, "A Connection Between Score Matching and Denoising
 Autoencoders", 2011), so that every noise scale counts alike. Covariances by the target
-`likelihood` of `hosm.objectives.targets`, on square windows: the sum of -log N(x; m, C) of a
-window and the same of each pixel alone, m without gradient.
+`likelihood` of `hosm.objectives.targets`, m without gradient: the sum of -log N(x; m, C) of each
+pixel alone and the same of square windows, which a quarter as many crops are cut into.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from torch import Tensor, nn
 
 from hosm import noise
 from hosm.operators.inverses import positive_inverse
-from hosm.pictures.covariance import WINDOW
+from hosm.pictures.covariance import REACHES, window_columns
 from hosm.training import Settings
 
-__all__ = ["PictureObjective", "window_likelihood", "windows"]
+__all__ = ["PictureObjective", "pixel_likelihood", "window_likelihood", "windows"]
+
+WINDOW = max(REACHES)  # pixels along a side of a window
+CROPS_OF_WINDOW = 4  # of so many crops whose pixels count alone, one is cut into windows
 
 
 def windows(maps: Tensor, side: int) -> Tensor:
-    """Cut maps into square windows, shape (n windows, k, channels side side).
+    """Cut maps into square windows, shape (n windows, k, channels, side, side).
 
     Args:
         maps: shape (n, k, channels, height, width); both sides divisible by `side`.
@@ -33,31 +36,36 @@ def windows(maps: Tensor, side: int) -> Tensor:
     count, k, channels, height, width = maps.shape
     cut = maps.view(count, k, channels, height // side, side, width // side, side)
     number = count * (height // side) * (width // side)
-    return cut.permute(0, 3, 5, 1, 2, 4, 6).reshape(number, k, channels * side * side)
+    return cut.permute(0, 3, 5, 1, 2, 4, 6).reshape(number, k, channels, side, side)
+
+
+def pixel_likelihood(error: Tensor, variance: Tensor) -> Tensor:
+    """Return -log N(error; 0, variance) of each number, in nats, without its constant.
+
+    Args:
+        error: (x - m) / sigma, of any shape.
+        variance: of S = C / sigma^2, of the same shape.
+    """
+    return (error.square() / variance + variance.log()) / 2
 
 
 def window_likelihood(error: Tensor, own: Tensor, shared: Tensor, side: int) -> Tensor:
-    """Return the score of windows, over their numbers of pixels and channels, shape (windows,).
+    """Return -log N(error; 0, S) of square windows, over their numbers of pixels and channels.
 
     Args:
         error: (x - m) / sigma, shape (n, channels, height, width).
-        own: diagonal of S = C / sigma^2, of the same shape.
-        shared: columns of S, shape (n, r, channels, height, width).
-        side: of a window, in pixels; it divides height and width.
+        own: diagonal D of S = C / sigma^2, of the same shape.
+        shared: pictures b_k of S, shape (n, r, channels, height, width).
+        side: of a window, in pixels; it divides height and width, and is a multiple of the
+            largest of `REACHES`, or below it; then windows are those of a picture's corner.
 
     Returns:
-        -log N(error; 0, S) plus that of each pixel alone, in nats, both without their constant.
+        Shape (windows,), in nats, without its constant.
     """
-    e, d = (windows(each.unsqueeze(1), side).squeeze(1) for each in (error, own))
-    factor = windows(shared, side).mT
-    variance = d + factor.square().sum(2)
-    score = (e.square() / variance + variance.log()).sum(1) / 2
-    if factor.shape[2]:
-        inverse = positive_inverse(d, factor)
-        whole = inverse.forms(e.unsqueeze(1)).squeeze(1) + inverse.log_determinant()
-    else:
-        whole = 2 * score
-    return (score + whole / 2) / e.shape[1]
+    e, d = (windows(each.unsqueeze(1), side).flatten(1) for each in (error, own))
+    inverse = positive_inverse(d, window_columns(windows(shared, side)))
+    whole = inverse.forms(e.unsqueeze(1)).squeeze(1) + inverse.log_determinant()
+    return whole / 2 / e.shape[1]
 
 
 class PictureObjective(nn.Module):
@@ -95,10 +103,22 @@ class PictureObjective(nn.Module):
         error = (target - noisy + added) / scale
         part = slice(math.ceil(self.settings.second_order_share * len(x)))
         own, shared = model.relative(added[part], features[part], scale[part])
-        total = own + variance[part]
-        score = window_likelihood(error[part].detach(), total, shared, math.gcd(WINDOW, side))
+        score = self.likelihood(error[part].detach(), own + variance[part], shared)
         squared = (error.square() - variance) / (1 + variance)
-        return torch.stack([squared.mean(), score.mean()])
+        return torch.stack([squared.mean(), score])
+
+    def likelihood(self, error: Tensor, own: Tensor, shared: Tensor) -> Tensor:
+        """Return the mean score of pixels alone plus that of windows, shape ().
+
+        Args:
+            error: (x - m) / sigma, shape (n, channels, side, side).
+            own: diagonal of S = C / sigma^2, of the same shape.
+            shared: pictures b_k of S, shape (n, r, channels, side, side).
+        """
+        alone = pixel_likelihood(error, own + shared.square().sum(1)).mean()
+        few = slice(math.ceil(len(error) / CROPS_OF_WINDOW))
+        side = math.gcd(WINDOW, error.shape[-1])
+        return alone + window_likelihood(error[few], own[few], shared[few], side).mean()
 
     def pair(self, picture: Tensor, unit: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the model reads, its target, and the variance of noise in the target.

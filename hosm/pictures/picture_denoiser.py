@@ -1,6 +1,7 @@
 r"""The front door for pictures: learn a denoiser from pictures, and denoise pictures of any size.
 
     denoiser = PictureDenoiser().fit(pictures)         # arrays (height, width) or (.., 3)
+    denoiser = PictureDenoiser().fit(few, start="photos")     # go on from the shipped model
     denoiser = PictureDenoiser().fit(seen, noise=25)   # where no clean picture is known
     found = denoiser.denoise(noisy, sigma=25)
     found.mean, found.std, found.interval(0.9), found.directions((0, 0, 32, 32), 3)
@@ -61,6 +62,7 @@ TILE = 512  # pixels along a side of what goes through the network at once, with
 FEWEST_WHOLE = 5  # pictures of which some are held out; of fewer, a part of each is
 HELD_OF = 10  # one picture of so many is held out
 HELD_CROPS = 128
+SYMMETRIES = 8  # flips and quarter turns of a picture
 BATCHES_PER_EPOCH = 50
 VALIDATE_EVERY = 250  # steps
 
@@ -96,6 +98,9 @@ class PictureDenoiser:
         factors_: what `calibrate` found; None without it.
     """
 
+    model_: PictureModel
+    history_: list[dict[str, float]]
+
     def __init__(
         self,
         sigma: tuple[float, float] | None = None,
@@ -123,6 +128,7 @@ class PictureDenoiser:
         *,
         noise: float | Literal["auto"] | None = None,
         pairs: Pictures | None = None,
+        start: PictureDenoiser | Literal["photos"] | None = None,
     ) -> Self:
         """Learn from clean pictures, or from noisy ones alone.
 
@@ -143,11 +149,14 @@ class PictureDenoiser:
                 the median of what `hosm.pictures.noise_level` estimates of each.
             pairs: a second noisy version of each picture, whose noise is independent of that in
                 the first and of the same scale.
+            start: a trained denoiser whose network the training goes on from, which takes fewer
+                pictures and steps than one from nothing; `photos` for the one that comes with
+                the package. Its channels, `rank`, `widths` and `blocks` must be these.
 
         Raises:
             ValueError: pictures of several kinds, too small, not finite, or without contrast;
-                pairs that do not fit them; an argument out of its range; or a checkpoint of
-                another run.
+                pairs that do not fit them; a start of another network; an argument out of its
+                range; or a checkpoint of another run.
             FloatingPointError: the training diverged.
         """
         pages = self._seen(pictures, noise, pairs)
@@ -157,9 +166,12 @@ class PictureDenoiser:
         low, high = self.sigma or self._usual_range()
         self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
         train, held = _divided(pages, self.crop)
-        model = self._model(channels)
+        model, origin = self._model(channels), self._origin(start, channels)
+        if origin is not None:
+            model.load_state_dict(origin.model_.state_dict())
         settings = self._settings(model.sigma)
-        kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)}")
+        seen = origin and (origin.model_.sigma, origin.history_[-1])
+        kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)} {seen}")
         result = fit(
             model,
             settings,
@@ -254,6 +266,24 @@ class PictureDenoiser:
             )
         return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
+    def _origin(
+        self, start: PictureDenoiser | Literal["photos"] | None, channels: int
+    ) -> PictureDenoiser | None:
+        """Return the denoiser whose network the training goes on from, if there is one."""
+        if start is None:
+            return None
+        if isinstance(start, str):
+            check_choice("start", start, ("photos",))
+            start = self.pretrained(channels)
+        shapes = [
+            (each.rank, each.widths, each.blocks, own)
+            for each, own in ((start, start.model_.channels), (self, channels))
+        ]
+        if shapes[0] != shapes[1]:
+            found, own = ("rank {}, widths {}, blocks {}, channels {}".format(*s) for s in shapes)
+            raise ValueError(f"start must be a network of {own}, got {found}")
+        return start
+
     def _settings(self, sigma: Any) -> Settings:  # noqa: ANN401
         return Settings(
             sigma=sigma,
@@ -282,6 +312,7 @@ class PictureDenoiser:
         picture: Array,
         sigma: float | Array | Literal["auto"] = "auto",
         gain: float | Literal["auto"] = 0.0,
+        symmetries: int = 1,
     ) -> DenoisedPicture:
         """Return the posterior of the clean picture.
 
@@ -293,15 +324,20 @@ class PictureDenoiser:
             gain: units of the picture for one count of light, for a noise of the variance gain x
                 + sigma^2 (Poisson and Gaussian noise); `auto` estimates it and sigma. The picture
                 is then brought to a noise of one scale and back (`hosm.pictures.noise_level`).
+            symmetries: of the eight flips and quarter turns of the picture, how many are denoised
+                and turned back for their mean, which takes so many times as long. With 8 the
+                shipped model gains .1 dB of PSNR; variances stay those of one pass, 2 to 3 per
+                cent above the error that is left.
 
         Warns:
             UserWarning: the noise of a picture of whole numbers lies beyond what was trained.
 
         Raises:
             ValueError: another shape, values that are not finite, sigma not above 0, gain below
-                0, or noise that cannot be estimated.
+                0, noise that cannot be estimated, or symmetries not from 1 to 8.
         """
         picture = self._checked(picture)
+        check_count("symmetries", symmetries, 1, SYMMETRIES)
         if gain == "auto":
             gain, sigma = estimate_poisson_gaussian(picture)
         if isinstance(sigma, str):
@@ -309,10 +345,11 @@ class PictureDenoiser:
             sigma = estimate_sigma(picture)
         if gain == 0:
             self._warn_of_scale(picture, sigma)
-            return self._denoise(picture, _scale(sigma, picture))
+            return self._denoise(picture, _scale(sigma, picture), symmetries)
         if np.ndim(sigma) or not (np.isfinite(gain) and gain > 0):
             raise ValueError(f"gain must be 0, or above 0 with one sigma, got {gain}")
-        found = self._denoise(stabilised(picture, gain, float(sigma)), np.ones((), np.float32))
+        even = stabilised(picture, gain, float(sigma))
+        found = self._denoise(even, np.ones((), np.float32), symmetries)
         mean, variance = unstabilised(found.mean, found.variance, gain, float(sigma))
         slope = np.sqrt(variance / found.variance).astype(np.float32)
         return replace(
@@ -345,25 +382,32 @@ class PictureDenoiser:
             raise ValueError("picture must hold finite numbers, got NaN or infinite ones")
         return picture
 
-    def _denoise(self, picture: Array, scale: Array) -> DenoisedPicture:
+    def _denoise(self, picture: Array, scale: Array, symmetries: int) -> DenoisedPicture:
         height, width = picture.shape[:2]
         pixels = picture.reshape(height, width, -1)
         scales = np.broadcast_to(scale, (height, width))[..., None]
+        mean, variance = self._whole(pixels, scales)
+        for turn in range(1, symmetries):
+            mean += _back(self._whole(_turned(pixels, turn), _turned(scales, turn))[0], turn)
+        return DenoisedPicture(
+            (mean / np.float32(symmetries)).reshape(picture.shape),
+            variance.reshape(picture.shape),
+            float(scale) if scale.ndim == 0 else scale,
+            lambda tile: self._moments(pixels, scales, tile)[1:],
+            factors=self.factors_,
+        )
+
+    def _whole(self, pixels: Array, scales: Array) -> tuple[Array, Array]:
+        """Return mean and variances of a picture, both (height, width, channels), tile by tile."""
         mean = np.empty(pixels.shape, np.float32)
-        variance = np.empty_like(mean)
+        variance, (height, width) = np.empty_like(mean), pixels.shape[:2]
         for tile in tiles(height, width, TILE):
             rows = slice(tile.top, tile.top + tile.height)
             columns = slice(tile.left, tile.left + tile.width)
             found, own, shared = self._moments(pixels, scales, tile)
             mean[rows, columns] = found.movedim(0, -1).numpy()
             variance[rows, columns] = (own + shared.square().sum(0)).movedim(0, -1).numpy()
-        return DenoisedPicture(
-            mean.reshape(picture.shape),
-            variance.reshape(picture.shape),
-            float(scale) if scale.ndim == 0 else scale,
-            lambda tile: self._moments(pixels, scales, tile)[1:],
-            factors=self.factors_,
-        )
+        return mean, variance
 
     @torch.no_grad()
     def _moments(self, pixels: Array, scales: Array, tile: Tile) -> tuple[Tensor, Tensor, Tensor]:
@@ -487,6 +531,17 @@ class _Checkpoint:
 def _opened(pictures: Pictures) -> Sequence[Array]:
     """Return pictures, those of a path as they are needed."""
     return open_pages(pictures) if isinstance(pictures, str | os.PathLike) else pictures
+
+
+def _turned(pixels: Array, turn: int) -> Array:
+    """Return a picture after one of the eight flips and quarter turns, 0 to 7; 0 leaves it."""
+    return np.rot90(pixels[:, ::-1] if turn % 2 else pixels, turn // 2)
+
+
+def _back(pixels: Array, turn: int) -> Array:
+    """Return a picture before a flip or turn."""
+    upright = np.rot90(pixels, -(turn // 2))
+    return upright[:, ::-1] if turn % 2 else upright
 
 
 def _scale(sigma: float | Array, picture: Array) -> Array:

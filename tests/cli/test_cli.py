@@ -146,6 +146,31 @@ def test_fit_learns_a_denoiser_from_pictures(facts, tmp_path):
     assert facts("fit", "x.png", "-o", "m", "--steps", "1", "--sigma", "5,30")["sigma"] == [5, 30]
 
 
+def test_fit_learns_from_noisy_pictures_and_goes_on_from_a_model(facts, run, models, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    save(tmp_path / "y.png", SCENE[::-1])
+    quick = ("-o", "m", "--steps", "1")
+    facts("fit", "x.png", *quick, "--noise", "9", "--pairs", "y.png")
+    seen = hosm.PictureDenoiser.load("m")
+    assert (seen.noise_, seen.pairs_) == (9, True)
+    facts("fit", "x.png", *quick, "--noise", "auto")
+    assert 0 < hosm.PictureDenoiser.load("m").noise_ < 255
+    facts("fit", "x.png", *quick, "--start", models["scene"])
+    facts("fit", "x.png", *quick, "--start", "photos")
+    own, shipped = hosm.PictureDenoiser.load("m"), hosm.PictureDenoiser.pretrained(1)
+    page = read_pages("x.png")[0]
+    near, far = own.denoise(page, 9).mean, shipped.denoise(page, 9).mean
+    assert np.abs(near - far).mean() < np.abs(far - page).mean() / 2  # one step changes little
+
+
+def test_the_mean_over_symmetries_is_asked_for(facts, models, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    given = ("denoise", models["scene"], "x.png", "-o", "o.npy", "--sigma", "9")
+    facts(*given, "--symmetries", "8")
+    page, model = read_pages("x.png")[0], hosm.PictureDenoiser.load(models["scene"])
+    np.testing.assert_array_equal(np.load("o.mean.npy"), model.denoise(page, 9, symmetries=8).mean)
+
+
 def test_what_a_denoiser_of_pictures_writes_besides(facts, models, tmp_path):
     save(tmp_path / "x.png", SCENE)
     options = ("--interval", ".9", "--window", "8,4,16,12", "--directions", "3", "--draws", "2")
@@ -331,6 +356,14 @@ BAD = {
     "gain of a table": (
         "denoise {table} {}/x.csv -o o.npz --gain 2",
         "--gain must be given for a denoiser of pictures alone, got another model",
+    ),
+    "start of a table": (
+        "fit {}/x.csv -o m --start photos",
+        "--start must be given for a denoiser of pictures alone, got another model",
+    ),
+    "pairs without noise": (
+        "fit {}/scene.png -o m --pairs {}/scene.png",
+        "pairs must come with the noise of the pictures",
     ),
     "sigma below 0": ("fit {}/x.csv -o m --sigma -1", "got -1.0"),
     "rank": ("fit {}/x.csv -o m --rank 9", "must be a whole number from 0 to 3, got 9"),

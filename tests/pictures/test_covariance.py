@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from hosm.pictures.covariance import WINDOW, draw, tapers, window_covariance
+from hosm.pictures.covariance import REACHES, draw, tapers, window_covariance
 
 torch.manual_seed(0)
 OWN = 0.1 + torch.rand(2, 40, 24, dtype=torch.float64)
-SHARED = torch.randn(3, 2, 40, 24, dtype=torch.float64)
+SHARED = torch.randn(len(REACHES), 2, 40, 24, dtype=torch.float64)
 
 
 def cut(maps, top, left, height, width):
@@ -21,12 +21,14 @@ def dense(top=0, left=0, height=40, width=24):
     return window_covariance(cut(OWN, *part), cut(SHARED, *part), top, left).to_dense()
 
 
+@pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("start, length", [(0, 1), (0, 40), (5, 16), (16, 16), (37, 99)])
-def test_windows_of_an_axis_share_each_pixel_and_reach_two_grid_steps(start, length):
-    found = tapers(start, length)
+def test_windows_of_an_axis_share_each_pixel_and_reach_two_grid_steps(start, length, reach):
+    found = tapers(start, length, reach)
     assert torch.allclose(found.square().sum(0), torch.ones(length).double())
-    assert (found.abs().sum(1) > 0).all() or start % WINDOW == 0
-    whole = tapers(0, start + length)[:, start:]
+    edges = (start, start + length - 1)  # a window whose centre is one step away adds zeros
+    assert (found.abs().sum(1) > 0).all() or 0 in [edge % reach for edge in edges]
+    whole = tapers(0, start + length, reach)[:, start:]
     apart = found.T @ found, whole.T @ whole
     assert torch.allclose(*apart)
 
@@ -41,12 +43,15 @@ def test_the_law_of_a_part_is_that_of_the_whole_marginalised():
     assert torch.allclose(dense(7, 3, 20, 18), dense()[index][:, index])
 
 
-def test_pixels_far_apart_are_independent_and_near_ones_are_not():
-    matrix = dense().view(2, 40, 24, 2, 40, 24)
-    assert (matrix[:, 0, 0, :, 2 * WINDOW :, :] == 0).all()
-    near = (SHARED[:, 0, 0, 0] * SHARED[:, 0, 1, 0]).sum()
-    # cos(pi / 32) = .995 is what the windows leave of neighbours
-    assert torch.isclose(matrix[0, 0, 0, 0, 1, 0], near * math.cos(math.pi / 2 / WINDOW))
+@pytest.mark.parametrize("k, reach", enumerate(REACHES))
+def test_pixels_further_apart_than_twice_its_reach_share_nothing_of_a_column(k, reach):
+    shared = torch.zeros_like(SHARED)
+    shared[k] = SHARED[k]
+    matrix = window_covariance(OWN, shared).to_dense().view(2, 40, 24, 2, 40, 24)
+    assert (matrix[:, 0, 0, :, 2 * reach :, :] == 0).all()
+    near = SHARED[k, 0, 0, 0] * SHARED[k, 0, 1, 0]
+    # what the windows leave of neighbours, at a pixel where a window has its centre
+    assert torch.isclose(matrix[0, 0, 0, 0, 1, 0], near * math.cos(math.pi / 2 / reach))
 
 
 def test_draws_have_the_covariance_of_the_operator():

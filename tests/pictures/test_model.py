@@ -3,8 +3,15 @@
 import pytest
 import torch
 
+from hosm.pictures.covariance import window_covariance
 from hosm.pictures.model import LEAST_RELATIVE_VARIANCE, PictureModel
-from hosm.pictures.objective import PictureObjective, window_likelihood, windows
+from hosm.pictures.objective import (
+    WINDOW,
+    PictureObjective,
+    pixel_likelihood,
+    window_likelihood,
+    windows,
+)
 from hosm.training import Settings
 from tests.tolerances import FLOAT32
 
@@ -93,8 +100,8 @@ def test_what_a_picture_must_be():
 def test_windows_are_squares_of_the_picture():
     maps = torch.arange(2 * 3 * 2 * 4 * 6).view(2, 3, 2, 4, 6)
     found = windows(maps, 2)
-    assert found.shape == (2 * 6, 3, 8)
-    assert torch.equal(found[4], maps[0, :, :, 2:4, 2:4].flatten(1))
+    assert found.shape == (2 * 6, 3, 2, 2, 2)
+    assert torch.equal(found[4], maps[0, :, :, 2:4, 2:4])
 
 
 @pytest.mark.parametrize("rank", [0, 2])
@@ -105,13 +112,28 @@ def test_the_likelihood_of_windows_is_that_of_dense_gaussians(rank):
     wanted = []
     parts = (windows(maps, 2) for maps in (error[:, None], own[:, None], shared))
     for e, d, b in zip(*parts, strict=True):
-        matrix = torch.diag(d[0]) + b.T @ b
+        matrix = window_covariance(d[0], b).to_dense()
         law = torch.distributions.MultivariateNormal(torch.zeros(12).double(), matrix)
-        alone = torch.distributions.Normal(0, matrix.diagonal().sqrt())
         constant = 12 * torch.log(torch.tensor(2 * torch.pi).double()) / 2
-        both = law.log_prob(e[0]) + alone.log_prob(e[0]).sum() + 2 * constant
-        wanted.append(-both / 12)
+        wanted.append(-(law.log_prob(e[0].flatten()) + constant) / 12)
     assert torch.allclose(found, torch.stack(wanted))
+
+
+def test_the_likelihood_of_pixels_is_that_of_normal_laws():
+    error, variance = torch.randn(2, 3).double(), 0.1 + torch.rand(2, 3).double()
+    law = torch.distributions.Normal(0, variance.sqrt())
+    constant = torch.log(torch.tensor(2 * torch.pi).double()) / 2
+    found = pixel_likelihood(error, variance)
+    assert torch.allclose(found, -(law.log_prob(error) + constant))
+
+
+def test_the_score_of_crops_is_that_of_pixels_and_of_the_windows_of_a_quarter_of_them():
+    error, own = torch.randn(8, 1, 32, 32).double(), 0.1 + torch.rand(8, 1, 32, 32).double()
+    shared = torch.randn(8, 3, 1, 32, 32).double()
+    objective = PictureObjective(model(), Settings(sigma=SIGMA, target="likelihood"))
+    alone = pixel_likelihood(error, own + shared.square().sum(1)).mean()
+    together = window_likelihood(error[:2], own[:2], shared[:2], WINDOW).mean()
+    assert torch.isclose(objective.likelihood(error, own, shared), alone + together)
 
 
 def test_the_likelihood_does_not_train_the_mean():

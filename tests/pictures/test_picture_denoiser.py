@@ -169,6 +169,58 @@ def test_the_same_seed_gives_the_same_model():
     assert hosm.PictureDenoiser is PictureDenoiser
 
 
+def test_a_training_goes_on_from_another_model(fitted, tmp_path):
+    made, clean, noisy = fitted
+    pictures = [picture(seed, colour=clean.ndim == 3) for seed in (20, 21)]
+    options = {**SMALL, "max_steps": 1, "learning_rate": 1e-6}
+    before = made.denoise(noisy, 25).mean
+    near = PictureDenoiser(**options).fit(pictures, start=made).denoise(noisy, 25).mean
+    anew = PictureDenoiser(**options).fit(pictures).denoise(noisy, 25).mean
+    # after one step of a millionth the networks still give almost the same
+    assert np.abs(near - before).max() < 0.01 * np.abs(anew - before).max()
+    assert np.array_equal(made.denoise(noisy, 25).mean, before)
+    with pytest.raises(ValueError, match=r"start must be a network of rank 3, .*, got rank 2"):
+        PictureDenoiser(**{**options, "rank": 3}).fit(pictures, start=made)
+    with pytest.raises(ValueError, match=r"start must be a network of .*, got .* channels"):
+        PictureDenoiser(**options).fit([picture(0, colour=clean.ndim == 2)], start=made)
+    with pytest.raises(ValueError, match="start must be one of photos, got 'faces'"):
+        PictureDenoiser(**options).fit(pictures, start="faces")
+
+
+def test_a_training_goes_on_from_the_shipped_model():
+    seen = picture(0)
+    made = PictureDenoiser(crop=32, batch_size=2, max_steps=1, learning_rate=1e-6)
+    noisy = seen + 25 * np.random.default_rng(0).standard_normal(seen.shape)
+    shipped = PictureDenoiser.pretrained(1).denoise(noisy / 255, 25 / 255).mean * 255
+    found = made.fit([seen.astype(np.uint8)], start="photos").denoise(noisy, 25).mean
+    assert np.abs(found - shipped).max() < 0.1  # of 255, after one step of a millionth
+
+
+@pytest.mark.parametrize("turn", range(8))
+def test_flips_and_turns_have_their_way_back(turn):
+    pixels = np.arange(24.0).reshape(3, 4, 2)
+    turned = picture_denoiser._turned(pixels, turn)
+    assert np.array_equal(picture_denoiser._back(turned, turn), pixels)
+    others = [picture_denoiser._turned(pixels, k) for k in range(8) if k != turn]
+    assert not any(np.array_equal(turned, each) for each in others)
+
+
+def test_the_mean_over_symmetries_commutes_with_them(fitted):
+    made, clean, noisy = fitted
+    scale = np.linspace(10, 40, noisy[..., 0].size if clean.ndim == 3 else noisy.size)
+    scale = scale.reshape(noisy.shape[:2])
+    one = made.denoise(noisy, scale, symmetries=8)
+    turned = made.denoise(np.rot90(noisy).copy(), np.rot90(scale).copy(), symmetries=8)
+    assert np.allclose(np.rot90(one.mean), turned.mean, **ROUNDED)
+    plain = made.denoise(noisy, scale)
+    assert np.array_equal(one.variance, plain.variance)
+    assert not np.allclose(one.mean, plain.mean, **ROUNDED)
+    counts = made.denoise(np.abs(noisy), 5.0, gain=2.0, symmetries=2).mean
+    assert not np.allclose(counts, made.denoise(np.abs(noisy), 5.0, gain=2.0).mean, **ROUNDED)
+    with pytest.raises(ValueError, match="symmetries must be a whole number from 1 to 8, got 9"):
+        made.denoise(noisy, 25, symmetries=9)
+
+
 def test_an_interrupted_training_goes_on_where_it_stopped(tmp_path, monkeypatch):
     pictures, options = [picture(seed) for seed in range(2)], {**SMALL, "max_steps": 6}
     monkeypatch.setattr(picture_denoiser, "VALIDATE_EVERY", 2)

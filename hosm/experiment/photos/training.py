@@ -25,6 +25,7 @@ from hosm.pictures import PictureDenoiser
 
 __all__ = ["PHOTOGRAPHS", "photographs", "train"]
 
+LEARNING_RATE = 1e-3
 LARGEST_SIDE = 1500  # pixels
 LEAST_SHRINKING = 1.35  # of pictures larger than this much: they were compressed
 PHOTOGRAPHS = {  # package of Debian -> its photographs, by the names of their files
@@ -110,13 +111,17 @@ def photographs(folder: Path, channels: int) -> list[Array]:
     return pages
 
 
-def train(pages: list[Array], model: Path, steps: int) -> PictureDenoiser:
+def train(
+    pages: list[Array], model: Path, steps: int, begin: PictureDenoiser | None = None
+) -> PictureDenoiser:
     """Learn a denoiser from photographs, save it in half precision, and return it.
 
     Args:
         pages: uint8, all (height, width) or all (height, width, 3).
         model: file of the model; the state of a training that is interrupted lies beside it.
         steps: of the training.
+        begin: a denoiser to go on from; its training is then that of the model made finer, with
+            half the learning rate.
     """
     start = time.perf_counter()
 
@@ -125,8 +130,12 @@ def train(pages: list[Array], model: Path, steps: int) -> PictureDenoiser:
         losses = ", ".join(f"{name} {progress[name]:.4f}" for name in progress if name != "step")
         print(f"step {step} of {steps}, {seconds / 60:.0f} min: {losses}", flush=True)
 
-    denoiser = PictureDenoiser(max_steps=steps, callback=report)
-    denoiser.fit(pages, model.with_suffix(".state"))
+    rate = LEARNING_RATE if begin is None else LEARNING_RATE / 2
+    seed = 0 if begin is None else begin.random_state + 1  # other crops and noise
+    denoiser = PictureDenoiser(
+        max_steps=steps, learning_rate=rate, random_state=seed, callback=report
+    )
+    denoiser.fit(pages, model.with_suffix(".state"), start=begin)
     denoiser.save(model, half=True)
     return denoiser
 
@@ -138,11 +147,13 @@ def main() -> None:
     parser.add_argument("kind", choices=("grey", "colour"))
     parser.add_argument("model", type=Path, help="file of the model")
     parser.add_argument("--steps", type=int, default=16_000)
+    parser.add_argument("--begin", type=Path, help="file of a model to go on from")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     pages = photographs(options.wallpapers, 1 if options.kind == "grey" else 3)
-    train(pages, options.model, options.steps)
+    begin = options.begin and PictureDenoiser.load(options.begin)
+    train(pages, options.model, options.steps, begin)
 
 
 if __name__ == "__main__":

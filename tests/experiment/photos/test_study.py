@@ -194,10 +194,15 @@ def test_the_study_judges_all_and_goes_on_after_a_stop(models, tmp_path, monkeyp
     assert again["quality"].equals(frames["quality"])
 
 
-def test_another_model_is_judged_anew(models):
-    files = [study.model_files(models / name)["grey"] for name in ("models", "other")]
-    one, other = (study._depends([file], PARAMS) for file in files)
-    assert one["models"] != other["models"] and one["code"] == other["code"]
+def test_another_model_is_judged_anew_beside_the_same_rivals(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(rivals, "installed", lambda: ["total variation"])
+    first, _ = study.run_study(PARAMS, models, tmp_path)
+    monkeypatch.setattr(study, "judge_rival", lambda *args, **options: pytest.fail("it ran again"))
+    params = PARAMS.model_copy(update={"models": "other"})
+    second, _ = study.run_study(params, models, tmp_path)
+    ours, rival = (first["quality"]["method"] == name for name in ("ours", "total variation"))
+    assert (first["quality"]["psnr"] != second["quality"]["psnr"])[ours].all()
+    assert (first["quality"]["psnr"] == second["quality"]["psnr"])[rival].all()
 
 
 def test_a_missing_model_is_told(tmp_path):

@@ -1,8 +1,8 @@
 """The denoiser of photographs on pictures that it has not seen, part by part.
 
 A part is one kind of pictures under one noise scale: our denoiser with its error bars and theirs
-of dropout and an ensemble, or one rival. Each is kept under a hash of the code and of the models'
-files until all are finished.
+of dropout and an ensemble, or one rival. Each is kept under a hash of the code, ours also under
+one of the models' files, until all are finished.
 """
 
 import hashlib
@@ -239,13 +239,19 @@ def gallery(params: PhotosParams, denoiser: PictureDenoiser, kind: str) -> dict[
     return shown
 
 
-def _depends(files: Sequence[Path], params: PhotosParams) -> dict[str, Any]:
-    """Return what every part depends on: code, models' files and settings."""
-    modules = hosm.networks, hosm.pictures, photographs
-    folders = [Path(str(each.__file__)).parent for each in modules]
-    kept = params.model_dump(include={"pictures", "side", "passes", "tuning_side", "seed"})
+def _rivals_depend(params: PhotosParams) -> dict[str, Any]:
+    """Return what every part of a rival depends on: code and settings, not our models."""
+    kept = params.model_dump(include={"pictures", "side", "tuning_side", "seed"})
+    here = Path(str(photographs.__file__)).parent, Path(__file__).parent
+    return {"code": code_hash(*here), **kept}
+
+
+def _ours_depends(files: Sequence[Path], params: PhotosParams) -> dict[str, Any]:
+    """Return what our parts depend on besides: the code and the files of the models."""
+    folders = [Path(str(each.__file__)).parent for each in (hosm.networks, hosm.pictures)]
     hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
-    return {"code": code_hash(*folders, Path(__file__).parent), "models": hashes, **kept}
+    own = {"library": code_hash(*folders), "models": hashes, "passes": params.passes}
+    return _rivals_depend(params) | own
 
 
 def run_study(
@@ -269,13 +275,14 @@ def run_study(
     for kind in params.kinds:
         files = [model_files(root / each)[kind] for each in (params.models, *params.ensemble)]
         denoiser, *members = (PictureDenoiser.load(file) for file in files)
-        parts = FinishedParts(folder, _depends(files, params))
-        works: dict[str, Callable[[Place], Rows]] = {
-            OURS: partial(judge_ours, params=params, denoiser=denoiser, members=members)
+        ours = FinishedParts(folder, _ours_depends(files, params))
+        theirs = FinishedParts(folder, _rivals_depend(params))
+        works: dict[str, tuple[FinishedParts, Callable[[Place], Rows]]] = {
+            OURS: (ours, partial(judge_ours, params=params, denoiser=denoiser, members=members))
         }
         for method in rivals.installed():
-            works[method] = partial(judge_rival, params=params, method=method)
-        for sigma, (name, work) in product(params.sigmas, works.items()):
+            works[method] = theirs, partial(judge_rival, params=params, method=method)
+        for sigma, (name, (parts, work)) in product(params.sigmas, works.items()):
             found = parts.part([kind, sigma, name], partial(work, Place(kind, sigma)))
             print(f"{kind}, noise {sigma:g}: {name}", flush=True)
             for key, more in found.items():
