@@ -77,7 +77,7 @@ class ExactScores:
         return s1, s2
 
     def score(self, x_noisy: Tensor, sigma: Scale) -> Tensor:
-        """Return s1 alone, shape (n, D); arguments and errors as in a call."""
+        """Return s1 alone at x_noisy, both of shape (n, D); sigma and errors as in a call."""
         if not is_per_point(sigma):
             return self.law.smoothed(float(sigma)).score(x_noisy)
         return self._parts(x_noisy, sigma)[0]

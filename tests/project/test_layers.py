@@ -22,12 +22,13 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "training": "checks io noise autodiff objectives",
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
+    "diffusion": "checks noise operators autodiff tweedie",
     "pictures": "checks io noise operators networks objectives training uncertainty",
     "causal": "checks io estimator",
     "cli": "checks io estimator pictures",
     "moved": "",
 }
-ABOVE = {"causal", "pictures", "cli", "moved"}
+ABOVE = {"causal", "diffusion", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos"
