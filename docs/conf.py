@@ -22,9 +22,9 @@ MARKUP = re.compile(
     r"(?<!\\)[*|]|(?<=\w)_(?=\W|$)"
 )  # means something to Sphinx, but not in a docstring
 SECTIONS = (  # in the order in which they are read
-    *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
-    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator", "causal"),
-    *("io", "cli", "checks"),
+    *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores", "exact_scores"),
+    *("objectives", "training", "uncertainty", "samplers", "diffusion", "metrics", "estimator"),
+    *("causal", "io", "cli", "checks"),
 )
 sys.path.insert(0, str(ROOT))
 

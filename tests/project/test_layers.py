@@ -31,7 +31,7 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
 ABOVE = {"causal", "diffusion", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
-DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos"
+DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos diffusion"
 DRAWERS += " training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
