@@ -22,7 +22,16 @@ MARKUP = re.compile(
     r"(?<!\\)[*|]|(?<=\w)_(?=\W|$)"
 )  # means something to Sphinx, but not in a docstring
 SECTIONS = (  # in the order in which they are read
-    *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores", "exact_scores"),
+    *(
+        "distributions",
+        "noise",
+        "operators",
+        "tweedie",
+        "networks",
+        "autodiff",
+        "scores",
+        "exact_scores",
+    ),
     *("objectives", "training", "uncertainty", "samplers", "diffusion", "metrics", "estimator"),
     *("causal", "io", "cli", "checks"),
 )

@@ -52,7 +52,11 @@ def train(law: GaussianMixture, steps: int) -> ScoreModel:
     """Return a network of both scores over the range of noise."""
     torch.manual_seed(0)
     network = ConditionalMLP(DIMENSION, 2 + RANK, 128)
-    options = {"parametrisation": "denoiser", "psd": True, "data_std": float(law.variance.mean()) ** 0.5}
+    options = {
+        "parametrisation": "denoiser",
+        "psd": True,
+        "data_std": float(law.variance.mean()) ** 0.5,
+    }
     model = ScoreModel(network, sigma=SIGMAS, rank=RANK, **options)
     settings = Settings(
         sigma=SIGMAS,

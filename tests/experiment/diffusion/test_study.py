@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def frames():
     whole = load_params(ROOT / "params.yaml").diffusion.model_dump()
     small = {"dimension": 6, "rank": 2, "width": 16, "max_steps": 3, "batch_size": 8}
-    small |= {"steps": (2, 4), "seeds": (0, 1), "points": 400, "repeats": 2}
-    small |= {"flow_steps": 20, "flow_points": 5, "probes": (1, 2)}
+    small |= {"steps": (2, 4), "seeds": (0, 1), "points": 200, "repeats": 2}
+    small |= {"flow_steps": 10, "flow_points": 5, "probes": (1, 2)}
     return study.run_study(DiffusionParams(**{**whole, **small}))
 
 

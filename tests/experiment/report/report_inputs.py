@@ -570,7 +570,7 @@ def diffusion() -> dict[str, pd.DataFrame]:
     seconds = [{"covariance": name, "points": 500, "seconds": 0.01, **times} for name in gaps]
     traces = [
         ("exact", "trace of s2", 0.001, 0.0, 1.0),
-        ("network", "trace of s2", 0.05, 0.0, 1.0),
+        ("network", "trace of s2", 0.01, 0.0, 1.0),
     ]
     traces += [("network", "Hutchinson, 1 probe", 0.05, 0.02, 2.0)]
     likelihood = [
