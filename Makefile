@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos photo-models second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos diffusion diffusion-digits photo-models second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +125,15 @@ photos: install ## the denoiser of photographs on whole pictures, an hour and mo
 	  -S photos.pictures=100 -S photos.side=2000 -S photos.passes=16 -S photos.tuning_side=128 \
 	  -S photos.ensemble='$(ENSEMBLE)' --single-item photos
 	mkdir -p reports/whole/photos && cp build/photos/data/results/photos/* reports/whole/photos/
+
+diffusion: install ## diffusion in few steps at length, about an hour on 2 cores -> reports/whole/diffusion
+	rm -rf build/diffusion && git clone -q . build/diffusion
+	cd build/diffusion && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/diffusion OMP_NUM_THREADS=1 dvc repro --single-item diffusion
+	mkdir -p reports/whole/diffusion && cp build/diffusion/data/results/diffusion/* reports/whole/diffusion/
+
+diffusion-digits: install ## the bounds of digits by steps and covariance, about two hours of one core -> reports/whole/diffusion-digits
+	python -m hosm.experiment.diffusion.study.digits build/diffusion-digits/model reports/whole/diffusion-digits
 
 photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs apt of Debian
 	mkdir -p build/wallpapers

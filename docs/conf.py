@@ -23,12 +23,20 @@ MARKUP = re.compile(
 )  # means something to Sphinx, but not in a docstring
 SECTIONS = (  # in the order in which they are read
     *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
-    *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator"),
-    *("pictures", "causal", "io", "cli", "checks"),
+    *("exact_scores", "objectives", "training", "uncertainty", "samplers", "diffusion", "metrics"),
+    *("estimator", "pictures", "causal", "io", "cli", "checks"),
 )
 CONTENTS = {  # title of a part of the site -> its pages, in the order in which they are read
     "Begin": ("installation", "which-function", "guide", "glossary"),
-    "Subjects": ("tables", "photographs", "uncertainty", "sampling", "targets", "cost"),
+    "Subjects": (
+        "tables",
+        "photographs",
+        "uncertainty",
+        "sampling",
+        "diffusion",
+        "targets",
+        "cost",
+    ),
     "Use": ("command-line", "examples", "experiment", "cluster", "troubleshooting"),
     "Reproduction": ("claims", "negative-results"),
     "Reference": ("formalism", "reference/index", "contributing", "changelog"),
@@ -90,7 +98,7 @@ def _plain(lines: list[str]) -> list[str]:
 
 def _examples() -> str:
     """Return the page of examples in Markdown: what each says of itself, picture, code."""
-    parts = ["# Examples", "Each is a script of its own; `--help` tells its options."]
+    parts = [(ROOT / "examples" / "README.md").read_text(encoding="utf-8")]
     for path in sorted((ROOT / "examples").glob("*.py")):
         code = path.read_text(encoding="utf-8")
         first, _, rest = (ast.get_docstring(ast.parse(code)) or "").partition("\n")

@@ -31,9 +31,9 @@ PLACES = {
 
 
 SECTIONS = (
-    *("autodiff", "causal", "distributions", "estimator", "io", "metrics", "networks", "noise"),
-    *("objectives", "operators", "pictures", "samplers", "scores", "training", "tweedie"),
-    "uncertainty",
+    *("autodiff", "causal", "diffusion", "distributions", "estimator", "exact_scores", "io"),
+    *("metrics", "networks", "noise", "objectives", "operators", "pictures", "samplers"),
+    *("scores", "training", "tweedie", "uncertainty"),
 )
 
 

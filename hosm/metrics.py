@@ -36,18 +36,20 @@ import math
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from hosm.checks import check_positive, check_symmetric, checked
+from hosm.checks import check_count, check_positive, check_symmetric, checked
 
 __all__ = [
     "coverage",
     "ess_bulk",
     "ess_nice",
+    "frechet_distance",
     "hessian_error",
     "kolmogorov_distance",
     "r_hat",
     "score_error",
+    "sliced_wasserstein",
     "standard_error",
     "variance_ratio",
 ]
@@ -187,6 +189,65 @@ def kolmogorov_distance(draws: Tensor, reference: Tensor) -> Tensor:
     ranks = [torch.searchsorted(x.sort(-1).values, jumps, right=True).double() for x in flat]
     distance = (ranks[0] / flat[0].shape[-1] - ranks[1] / flat[1].shape[-1]).abs().amax(-1)
     return torch.where(jumps.isfinite().all(-1), distance, math.nan).to(draws.dtype)
+
+
+def sliced_wasserstein(
+    draws: Tensor,
+    reference: Tensor,
+    generator: Generator | None = None,
+    *,
+    directions: int = 200,
+) -> float:
+    """Return the root of the mean squared Wasserstein-2 distance along random directions.
+
+    Bonneel, Rabin, Peyre and Pfister, "Sliced and Radon Wasserstein Barycenters of Measures",
+    2015, section 3. Two samples of n points of one law are about n^(-1/2) apart: compare with
+    that distance.
+
+    Args:
+        draws: points, shape (n, D).
+        reference: points of the target, as many, shape (n, D).
+        generator: source of the directions.
+        directions: their number.
+
+    Raises:
+        ValueError: the shapes differ, a point is not finite, or there are no directions.
+    """
+    checked("draws", draws, "n", "D")
+    checked("reference", reference, *draws.shape)
+    check_count("directions", directions)
+    size = (draws.shape[1], directions)
+    theta = torch.randn(size, generator=generator, dtype=draws.dtype, device=draws.device)
+    theta = theta / theta.norm(dim=0)
+    gaps = (draws @ theta).sort(0).values - (reference @ theta).sort(0).values
+    return float(gaps.double().square().mean().sqrt())
+
+
+def frechet_distance(first: Tensor, second: Tensor) -> float:
+    """Return the squared Frechet distance of the Gaussians that fit two samples.
+
+    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1^(1/2) S2 S1^(1/2))^(1/2)): Dowson and Landau, "The Frechet
+    Distance between Multivariate Normal Distributions", 1982, equation 4. Of features of a
+    network, it compares pictures; the value depends on the network, and on the sizes of samples.
+
+    Args:
+        first: points, shape (n, D), n of 2 or more.
+        second: points, shape (m, D), m of 2 or more.
+
+    Raises:
+        ValueError: the dimensions D differ, a point is not finite, or there are fewer than two.
+    """
+    checked("first", first, "n", "D")
+    checked("second", second, "m", first.shape[1])
+    if min(len(first), len(second)) < 2:
+        raise _shape_error("(n, D) and (m, D) with n, m >= 2", first=first, second=second)
+    a, b = first.double(), second.double()
+    covariances = [torch.atleast_2d(x.mT.cov()) for x in (a, b)]
+    values, vectors = torch.linalg.eigh(covariances[0])
+    root = (vectors * values.clamp_min(0).sqrt()) @ vectors.mT
+    mixed = torch.linalg.eigvalsh(root @ covariances[1] @ root).clamp_min(0).sqrt().sum()
+    traces = covariances[0].trace() + covariances[1].trace()
+    return float((a.mean(0) - b.mean(0)).square().sum() + traces - 2 * mixed)
 
 
 def coverage(

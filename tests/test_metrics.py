@@ -15,15 +15,17 @@ from hosm.metrics import (
     coverage,
     ess_bulk,
     ess_nice,
+    frechet_distance,
     hessian_error,
     kolmogorov_distance,
     r_hat,
     score_error,
+    sliced_wasserstein,
     standard_error,
     variance_ratio,
 )
 from hosm.operators import DiagonalPlusLowRank
-from tests.tolerances import FLOAT64, monte_carlo
+from tests.tolerances import FLOAT64, ILL_CONDITIONED, monte_carlo
 
 DOUBLE = torch.float64
 ZERO, ONE = torch.zeros(1, dtype=DOUBLE), torch.ones(1, dtype=DOUBLE)
@@ -402,3 +404,37 @@ D3, EYE = torch.zeros(2, 5, 3), torch.eye(3).expand(5, 3, 3)
 def test_illegal_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_sliced_wasserstein_of_a_shift_and_of_a_scale():
+    """Along theta a shift moves by theta . b, and of normal points a scale s by |s - 1| |x|."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2000, 3, generator=generator, dtype=torch.float64)
+    b = torch.tensor([3.0, 0.0, 4.0], dtype=torch.float64)
+    found = sliced_wasserstein(x + b, x[torch.randperm(2000)], generator, directions=20_000)
+    # the mean of (theta . b)^2 is |b|^2 / D, known to 1 % at this many directions
+    assert found == pytest.approx(5 / 3**0.5, rel=0.01)
+    found = sliced_wasserstein(3 * x, x, generator, directions=20_000)
+    spread = 2 * float(x.square().mean().sqrt())
+    # the same share of directions
+    assert found == pytest.approx(spread, rel=0.01)
+    with pytest.raises(ValueError, match="reference must have shape"):
+        sliced_wasserstein(x, x[:5])
+
+
+def test_frechet_distance_of_gaussians_is_its_closed_form():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(500, 3, generator=generator, dtype=torch.float64)
+    b = torch.tensor([3.0, 0.0, 4.0], dtype=torch.float64)
+    found = frechet_distance(x, 2 * x + b)
+    expected = float((x.mean(0) + b).square().sum() + x.mT.cov().trace())
+    assert found == pytest.approx(expected, rel=FLOAT64["rtol"])
+    # roots of rounding of the traces, some 1e-15
+    assert frechet_distance(x, x.flip(0)) == pytest.approx(0, abs=1e-7)
+    turn = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))[0]
+    y = x @ turn @ torch.diag(torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64))
+    product = x.mT.cov() @ y.mT.cov()
+    mixed = torch.linalg.eigvals(product).real.sqrt().sum()
+    expected = (x.mean(0) - y.mean(0)).square().sum() + (x.mT.cov() + y.mT.cov()).trace()
+    closed = float(expected - 2 * mixed)
+    assert frechet_distance(x, y) == pytest.approx(closed, rel=ILL_CONDITIONED["rtol"])

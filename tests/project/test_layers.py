@@ -17,19 +17,21 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "autodiff": "checks noise",
     "tweedie": "checks noise operators",
     "scores": "checks noise operators networks autodiff",
+    "exact_scores": "checks noise operators distributions",
     "objectives": "checks noise operators autodiff",
     "training": "checks io noise autodiff objectives",
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
+    "diffusion": "checks noise operators autodiff tweedie",
     "pictures": "checks io noise operators networks objectives training uncertainty",
     "causal": "checks io estimator",
     "cli": "checks io estimator pictures",
     "moved": "",
 }
-ABOVE = {"causal", "pictures", "cli", "moved"}
+ABOVE = {"causal", "diffusion", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
-DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos"
+DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos diffusion"
 DRAWERS += " training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",

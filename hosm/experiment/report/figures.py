@@ -5,6 +5,7 @@ from pathlib import Path
 from hosm.experiment.accuracy.figures import accuracy_drawings
 from hosm.experiment.cost.figures import cost_drawings
 from hosm.experiment.denoising.figures import denoising_drawings
+from hosm.experiment.diffusion.figures import diffusion_drawings
 from hosm.experiment.diversity.figures import diversity_drawings
 from hosm.experiment.mixing.figures import mixing_drawings
 from hosm.experiment.photos.figures import photos_drawings
@@ -28,6 +29,7 @@ def drawings(results: Results) -> Drawings:
         **denoising_drawings(results.denoising),
         **tabular_drawings(results.tabular),
         **photos_drawings(results.photos),
+        **diffusion_drawings(results.diffusion),
         **training_drawings(results.training),
     }
     for name, denoiser in results.denoisers.items():

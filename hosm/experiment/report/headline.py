@@ -7,6 +7,7 @@ import pandas as pd
 from hosm.experiment.accuracy.headline import accuracy_findings, accuracy_headline
 from hosm.experiment.cost.headline import cost_findings, cost_lines
 from hosm.experiment.denoising.headline import denoising_findings, denoising_lines
+from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_lines
 from hosm.experiment.mixing.headline import mixing_findings, mixing_lines
 from hosm.experiment.photos.headline import photos_findings, photos_lines
 from hosm.experiment.presenting.headline import Finding, HeadlineLine
@@ -32,6 +33,7 @@ def _lines(results: Results) -> list[HeadlineLine]:
         *uncertainty_lines(results.denoisers),
         *tabular_lines(results.tabular.run),
         *photos_lines(results.photos.longest),
+        *diffusion_lines(results.diffusion.longest),
     ]
 
 
@@ -59,6 +61,7 @@ def _findings(results: Results) -> list[Finding]:
         *uncertainty_findings(results.denoisers),
         *photos_findings(results.photos.longest),
         *mixing_findings(results.mixing.longest),
+        *diffusion_findings(results.diffusion.longest),
     ]
 
 

@@ -174,6 +174,7 @@ def page_context(
         "whole": results.accuracy.whole.card,
         "tabular_whole": results.tabular.whole,
         "photos_whole": results.photos.whole,
+        "diffusion_whole": results.diffusion.whole,
         "reduction_whole": results.reduction.whole,
         "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},

@@ -8,6 +8,7 @@ import pandas as pd
 from hosm.experiment.accuracy.results import Accuracy, load_accuracy
 from hosm.experiment.cost.results import Cost, load_cost
 from hosm.experiment.denoising.results import Denoising, load_denoising
+from hosm.experiment.diffusion.results import Diffusion, load_diffusion
 from hosm.experiment.diversity.results import Diversity, load_diversity
 from hosm.experiment.mixing.results import Mixing, load_mixing
 from hosm.experiment.photos.results import Photos, load_photos
@@ -41,6 +42,7 @@ class Results:
     diversity: dict[str, Diversity]
     tabular: Tabular
     photos: Photos
+    diffusion: Diffusion
     training: dict[str, pd.DataFrame]
     opinions: pd.DataFrame | None = None
 
@@ -75,6 +77,7 @@ def load_results(root: Path) -> Results:
         diversity=load_diversity(found, kept, params.images),
         tabular=load_tabular(found, kept),
         photos=load_photos(found, kept),
+        diffusion=load_diffusion(found, kept),
         training=load_training_losses(found),
         opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

@@ -11,6 +11,7 @@ import pandas as pd
 from hosm.experiment.accuracy.tables import accuracy_tables
 from hosm.experiment.cost.tables import cost_tables
 from hosm.experiment.denoising.tables import denoising_tables
+from hosm.experiment.diffusion.tables import diffusion_tables
 from hosm.experiment.diversity.tables import diversity_tables
 from hosm.experiment.mixing.tables import mixing_tables
 from hosm.experiment.photos.tables import photos_tables
@@ -39,6 +40,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         **denoising_tables(results.denoising),
         **tabular_tables(results.tabular),
         **photos_tables(results.photos),
+        **diffusion_tables(results.diffusion),
     }
     for name, denoiser in results.denoisers.items():
         tables |= uncertainty_tables(name, denoiser)

@@ -2,6 +2,7 @@
 
 from hosm.experiment.settings.accuracy import ALONE, CELL, AccuracyParams, SweepParams
 from hosm.experiment.settings.cost import ScalingParams, SpeedParams
+from hosm.experiment.settings.diffusion import DiffusionParams
 from hosm.experiment.settings.images import (
     ClassifierParams,
     DiversityParams,
@@ -23,6 +24,7 @@ __all__ = [
     "ClassifierParams",
     "ClusterParams",
     "DenoisingParams",
+    "DiffusionParams",
     "DiversityParams",
     "MixingParams",
     "ModelParams",

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from hosm.experiment.settings.accuracy import KINDS, AccuracyParams, SweepParams
 from hosm.experiment.settings.cost import ScalingParams, SpeedParams
+from hosm.experiment.settings.diffusion import DiffusionParams
 from hosm.experiment.settings.images import (
     ClassifierParams,
     DiversityParams,
@@ -75,6 +76,7 @@ class Params(Section):
     diversity: DiversityParams
     tabular: TabularParams
     photos: PhotosParams
+    diffusion: DiffusionParams
 
     def trained(self, name: str) -> ModelParams:
         """Return the settings of a model of the section `train`.

@@ -551,6 +551,46 @@ def _write_photos(folder: Path, made: dict[str, str]) -> None:
     (folder / "photos" / "card.json").write_text(json.dumps(card))
 
 
+def diffusion() -> dict[str, pd.DataFrame]:
+    """Steps of a network: its diagonal plus low rank is as good as the exact covariance."""
+    gaps = {"diagonal plus low rank": 1.0, "exact": 0.99, "diagonal": 1.8, "beta": 3.0}
+    gaps |= {"optimal isotropic": 2.2, "beta-tilde": 9.0}
+    steps = []
+    for count, seed in product((5, 10, 25), range(3)):
+        place = {"steps": count, "seed": seed, "evaluations": count}
+        factor = (1 + 0.01 * seed) / count
+        for mean, (name, gap) in product(("exact", "network"), gaps.items()):
+            values = {"gap": gap * factor, "distance": 0.2 + gap * factor}
+            steps.append({**place, "mean": mean, "covariance": name, **values})
+        own = {"gap": NAN, "distance": 0.5}
+        steps.append({**place, "mean": "network", "covariance": "Heun", **own})
+        own = {"gap": NAN, "distance": 0.1, "evaluations": NAN}
+        steps.append({**place, "mean": "exact", "covariance": "draws of the law", **own})
+    times = {"seconds_low": 0.9, "seconds_high": 1.1, "repeats": 7}
+    seconds = [{"covariance": name, "points": 500, "seconds": 0.01, **times} for name in gaps]
+    traces = [
+        ("exact", "trace of s2", 0.001, 0.0, 1.0),
+        ("network", "trace of s2", 0.01, 0.0, 1.0),
+    ]
+    traces += [("network", "Hutchinson, 1 probe", 0.05, 0.02, 2.0)]
+    likelihood = [
+        {"mean": mean, "trace": name, "error": error, "bias": -error, "noise": noise}
+        | {"evaluations": 160, "points": 100, "seconds": taken, **times}
+        for mean, name, error, noise, taken in traces
+    ]
+    frames = {"steps": steps, "seconds": seconds, "likelihood": likelihood}
+    return {f"diffusion/{name}": pd.DataFrame(rows) for name, rows in frames.items()}
+
+
+def _write_diffusion(folder: Path, made: dict[str, str]) -> None:
+    """Write a study of diffusion, as a stage does or as one is kept."""
+    (folder / "diffusion").mkdir(parents=True, exist_ok=True)
+    for name, frame in diffusion().items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    card = {**made, "settings": {"dimension": 50}}
+    (folder / "diffusion" / "card.json").write_text(json.dumps(card))
+
+
 def losses() -> pd.DataFrame:
     step = np.arange(100, 501, 100)
     falling = 5.0 + 100 / step
@@ -664,6 +704,8 @@ def write_inputs(root: Path) -> Path:
     _write_sampling(whole / "sampling")
     _write_photos(folder, made)
     _write_photos(whole, {**made, "profile": "paper"})
+    _write_diffusion(folder, made)
+    _write_diffusion(whole, {**made, "profile": "paper"})
     (whole / "tabular").mkdir(parents=True)
     for name, frame in tabular().items():
         both = [frame, frame.assign(size=100)] if name.endswith("laws") else [frame]

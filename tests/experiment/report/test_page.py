@@ -76,7 +76,7 @@ def paths(root):
     of_images += ["classes", "steps", "noise", "chains"]
     names = [f"{name}-mnist5k" if name in of_images else name for name in FIGURES]
     whole = ("calibration", "explained", "classes", "steps", "noise", "chains")
-    names += [*(f"{name}-mnist5k-whole" for name in whole), "tabular-whole"]
+    names += [*(f"{name}-mnist5k-whole" for name in whole), "tabular-whole", "diffusion-whole"]
     names += [f"photos{end}-whole" for end in ("", "-reliability", "-psnr")]
     made = {name: root / f"{name}.png" for name in names}
     for path in made.values():
@@ -121,7 +121,7 @@ def test_every_table_is_filled(parsed, results):
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
     thumbnails = len(paper().claims)
-    assert len(parsed.images) == thumbnails + len(FIGURES) + 10  # of what is kept
+    assert len(parsed.images) == thumbnails + len(FIGURES) + 11  # of what is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])
         assert content.startswith(b"\x89PNG")

@@ -1,0 +1,174 @@
+"""The same at length on digits: a U-Net of every noise scale, its bounds, and its seconds.
+
+`make diffusion-digits` trains the network once, about half an hour of one core, and measures the
+variational bound in bits for each dimension of held-out digits by number of steps and covariance,
+with the pixels as levels of a byte (`hosm.diffusion.quantised_decoder`), and the time of a step.
+
+    python -m hosm.experiment.diffusion.study.digits MODEL RESULTS
+"""
+
+import argparse
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from hosm.diffusion import (
+    EDM,
+    Beta,
+    BetaTilde,
+    Covariance,
+    Diagonal,
+    LowRank,
+    OptimalIsotropic,
+    bits_per_dimension,
+    quantised_decoder,
+    start,
+    variational_bound,
+)
+from hosm.experiment.data.datasets import DataSet, prepare
+from hosm.experiment.diffusion.study.models import seeded
+from hosm.experiment.run.stage import write_csv
+from hosm.experiment.settings import Backbone, ModelParams
+from hosm.experiment.shared.rows import Row
+from hosm.experiment.shared.stopwatch import summary, timed_in_turn
+from hosm.experiment.train.models import load_model, save_model
+from hosm.experiment.train.training_task import TrainingTask, train_here
+from hosm.operators import DiagonalPlusLowRank
+from hosm.scores import ScoreModel
+
+__all__ = ["Remembered", "bound_rows", "second_rows", "train"]
+
+SIGMAS = (0.01, 10.0)
+RANK, STEPS = 20, 3000  # columns of s2, steps of the training
+WIDTH = 1 / 255  # of a level
+HELD = 100  # digits that the best multiple of I is fitted on
+TIMED, ROUNDS = 16, 7  # digits of a step that is timed, and how often
+
+
+def train(data: DataSet, folder: Path, steps: int = STEPS) -> None:
+    """Train a U-Net of both scores over the range of noise, and save it."""
+    spec = ModelParams(
+        backbone=Backbone(kind="unet", channels=(16, 32, 32), head=64, shared=True),
+        sigma=SIGMAS,
+        rank=RANK,
+        parametrisation="denoiser",
+        psd=True,
+        target="likelihood",
+        variance_reduction="none",
+        gamma=300.0,
+        regime="finite",
+        learning_rate=4e-3,
+        batch_size=16,
+        max_steps=steps,
+        average_width=0.05,
+        validate_every=min(500, steps),
+    )
+    shape, std = data.card["shape"], data.card["std"]
+    found = train_here(TrainingTask.of(data, spec, shape, std))
+    facts = {"data": data.name, "data_sha256": data.card["sha256"], "best_step": found.best_step}
+    save_model(found.weights, spec, shape, std, folder, **facts)
+
+
+class Remembered:
+    """A model that keeps both scores at each noise scale, for points that stay the same.
+
+    Args:
+        model: of both scores.
+    """
+
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
+        self.kept: dict[float, tuple[Tensor, Tensor, DiagonalPlusLowRank | None]] = {}
+
+    def __call__(self, x: Tensor, sigma: float) -> tuple[Tensor, DiagonalPlusLowRank | None]:
+        """Return s1, shape (n, D), and s2 at x, evaluated once for the same points and sigma."""
+        if sigma not in self.kept or not torch.equal(self.kept[sigma][0], x):
+            self.kept[sigma] = (x, *self.model(x, sigma))
+        return self.kept[sigma][1:]
+
+    def score(self, x: Tensor, sigma: float) -> Tensor:
+        """Return s1 at x, both of shape (n, D)."""
+        return self(x, sigma)[0]
+
+
+def covariances(model: ScoreModel, held: Tensor, sigmas: Tensor) -> dict[str, Covariance]:
+    """Return the covariances that are compared, by their names."""
+    return {
+        "beta": Beta(model.data_std),
+        "beta-tilde": BetaTilde(model.data_std),
+        "optimal isotropic": OptimalIsotropic.fit(model, held, sigmas, seeded(1)),
+        "diagonal": Diagonal(),
+        "diagonal plus low rank": LowRank(),
+    }
+
+
+def _parts(data: DataSet, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return digits to train on, to fit a constant on, and to judge by."""
+    train, held, test = (torch.tensor(part) for part in (data.train, data.validation, data.test))
+    return train, held[:HELD], test[:count]
+
+
+def bound_rows(
+    model: ScoreModel, data: DataSet, steps: list[int], seeds: int, count: int
+) -> Iterator[Row]:
+    """Yield the bound and its parts in bits for each dimension, by steps, seed and covariance."""
+    (points, held, x), high = _parts(data, count), model.sigma[1]  # type: ignore[index]
+    prior = start(points.mean(0), points.var(0), high, len(x))
+    decoder, size = quantised_decoder(WIDTH, 0.0, 1.0), x.shape[1]
+    for number, seed in product(steps, range(seeds)):
+        sigmas = EDM(*model.sigma).grid(number)  # type: ignore[misc]
+        remembered = Remembered(model)
+        for name, kind in covariances(model, held, sigmas).items():
+            noise = seeded(10, seed)
+            bound = variational_bound(remembered, x, sigmas, kind, prior, noise, decoder=decoder)
+            bits = bits_per_dimension(bound.total, size)
+            yield {
+                "steps": number,
+                "seed": seed,
+                "covariance": name,
+                "bits": float(bits.mean()),
+                "error": float(bits.std()) / len(x) ** 0.5,
+                "decoder": float(bits_per_dimension(bound.decoder, size).mean()),
+                "points": len(x),
+            }
+
+
+@torch.no_grad()
+def second_rows(model: ScoreModel, data: DataSet) -> list[Row]:
+    """Return the seconds of a step by covariance, timed in turn."""
+    _, held, x = _parts(data, TIMED)
+    sigmas = EDM(*model.sigma).grid(10)  # type: ignore[misc]
+    sigma, sigma_next = sigmas[4:6].tolist()
+    noisy = x + sigma * torch.randn(x.shape, generator=seeded(2))
+    works = {
+        name: lambda k=kind: k.step(model, noisy, sigma, sigma_next).sample(seeded(3))  # type: ignore[misc]
+        for name, kind in covariances(model, held, sigmas).items()
+    }
+    times = timed_in_turn(works, ROUNDS, x.device)
+    return [{"covariance": name, "points": TIMED, **summary(each)} for name, each in times.items()]
+
+
+def main() -> None:
+    """Read the command line, train where there is no model, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path, help="folder of the network; made if it is missing")
+    parser.add_argument("results", type=Path, help="folder of the tables")
+    parser.add_argument("--steps", type=int, nargs="+", default=[5, 10, 25, 50, 100])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--points", type=int, default=500, help="digits that judge")
+    options = parser.parse_args()
+    data = prepare("mnist5k", train_points=4000, validation_points=500, test_points=500, seed=0)
+    if not options.model.is_dir():
+        train(data, options.model)
+    model = load_model(options.model)[0].requires_grad_(False)
+    write_csv(pd.DataFrame(second_rows(model, data)), options.results / "seconds.csv")
+    rows = list(bound_rows(model, data, options.steps, options.seeds, options.points))
+    write_csv(pd.DataFrame(rows), options.results / "bounds.csv")
+
+
+if __name__ == "__main__":
+    main()

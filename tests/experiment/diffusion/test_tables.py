@@ -1,0 +1,22 @@
+"""What a reader sees of the study of diffusion."""
+
+from hosm.experiment.diffusion.headline import diffusion_lines
+from hosm.experiment.diffusion.tables import diffusion_tables
+
+
+def test_tables(results):
+    tables = diffusion_tables(results.diffusion)
+    gaps, distances = tables["diffusion-gap"], tables["diffusion-distance"]
+    assert list(gaps.columns[2:]) == ["5 steps", "10 steps", "25 steps"]
+    assert len(gaps) == 12  # of Heun there is no bound
+    assert len(distances) == 14
+    assert "±" in gaps["5 steps"][0]
+    assert len(tables["diffusion-likelihood"]) == 3
+    assert set(tables["diffusion-seconds"]["Over a constant’s"]) == {"1.00×"}
+    assert "diffusion-gap-whole" in tables
+
+
+def test_headline(results):
+    (line,) = diffusion_lines(results.diffusion.run)
+    assert "5 steps" in line[0] and "50 dimensions" in line[0]
+    assert line[-1].startswith("0.202; 0.364; ")
