@@ -273,7 +273,7 @@ def test_ood_scores_rows_and_patches(run, facts, models, tmp_path):
 def test_info_tells_what_a_model_is(run, facts, models):
     found = facts("info", models["table"])
     assert found["names"] == NAMES and found["version"] == hosm.__version__
-    assert found["parameters"]["max_steps"] == 2 and found["training_points_held"] == 72
+    assert found["parameters"]["max_steps"] == 2 and found["training_points_held"] == 80
     code, out, _ = run("info", models["grey"])
     assert code == 0 and "sigma: 25\n" in out and "parameters.standardise: False" in out
 
