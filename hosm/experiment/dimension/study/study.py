@@ -73,7 +73,7 @@ def main() -> None:
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
     file = options.folder / "surfaces.csv"
-    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    rows: list[Any] = pd.read_csv(file).to_dict("records") if file.exists() else []
     done = {tuple(row[key] for key in KEYS) for row in rows}
     for n in options.sizes:
         for seed in options.seeds:
