@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 import hosm.moved  # noqa: F401  old import paths, for one release
 
 if TYPE_CHECKING:
+    from hosm.estimator.local_dimension import local_dimension
     from hosm.estimator.outlier_detector import OutlierDetector
     from hosm.estimator.score_estimator import ScoreEstimator
     from hosm.pictures.picture_denoiser import PictureDenoiser
 
-__all__ = ["OutlierDetector", "PictureDenoiser", "ScoreEstimator"]
+__all__ = ["OutlierDetector", "PictureDenoiser", "ScoreEstimator", "local_dimension"]
 __version__ = "0.1.0"
 
 PLACES = {
     "OutlierDetector": "estimator.outlier_detector",
     "PictureDenoiser": "pictures.picture_denoiser",
     "ScoreEstimator": "estimator.score_estimator",
+    "local_dimension": "estimator.local_dimension",
 }
 
 

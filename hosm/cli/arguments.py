@@ -49,6 +49,8 @@ EXAMPLES = {
     "sample": "  hosm sample model.hosm -n 100 -o draws.csv --law clean",
     "ood": """  hosm ood model.hosm new.csv -o scores.csv
   hosm ood model.hosm new.csv -o scores.csv --reference held-out.csv""",
+    "dimension": """  hosm dimension table.csv
+  hosm dimension table.csv -o dimension.csv --neighbours 20 --drop name""",
     "info": "  hosm info model.hosm --json",
 }
 OUT = "file of the results: .npy, .npz, .csv, .parquet, .tif (float32) or .png (type of the input)"
@@ -198,6 +200,21 @@ def _add_ood(commands: Any, stride: str) -> None:  # noqa: ANN401
     _add_table(made)
 
 
+def _add_dimension(commands: Any) -> None:  # noqa: ANN401
+    """Add the subcommand `dimension`."""
+    about = "say in how many directions a table varies around each of its rows"
+    more = (
+        "\nNo model is needed. The method is in `hosm.estimator.local_dimension`. With --out the"
+    )
+    more += "\ndimension of each row and its standard error are written."
+    made = _command(commands, "dimension", about + more)
+    made.add_argument("data", metavar="DATA")
+    made.add_argument("-o", "--out", help=OUT)
+    text = "rows in a ball; where 20 and 40 give more, the rows are few or noisy (default: 10)"
+    made.add_argument("--neighbours", type=int, default=10, metavar="K", help=text)
+    _add_table(made)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     first = argparse.ArgumentParser(
@@ -239,6 +256,7 @@ def parser() -> argparse.ArgumentParser:
     )
 
     _add_ood(commands, stride.format("the patch's side"))
+    _add_dimension(commands)
     _command(commands, "info", "print what a model is").add_argument("model", metavar="MODEL")
     return first
 

@@ -20,6 +20,7 @@ import torch
 
 from hosm.cli import pictures
 from hosm.estimator import ScoreEstimator, out_of_distribution_scores
+from hosm.estimator.local_dimension import local_dimension
 from hosm.io import (
     Array,
     check_output,
@@ -35,7 +36,7 @@ from hosm.io import (
     write,
 )
 
-__all__ = ["denoise", "fit", "hessian", "info", "ood", "sample"]
+__all__ = ["denoise", "dimension", "fit", "hessian", "info", "ood", "sample"]
 
 DEFAULT_PATCHES, DEFAULT_STEPS = 50_000, 3000
 OF_COLUMNS = ("columns", "drop", "header", "decimal")
@@ -398,6 +399,22 @@ def _unseen(estimator: ScoreEstimator) -> str:
     return f"{len(fitted.unseen)} training rows, {how}"
 
 
+def dimension(options: Namespace, report: Report) -> Facts:
+    """Write or sum up the local dimension of a table. Errors as in `fit`."""
+    if options.out:
+        check_output(options.out)
+    points = _table(options.data, options)
+    found, error = local_dimension(points, neighbours=options.neighbours, return_std=True)
+    low, middle, high = np.quantile(found, (0.1, 0.5, 0.9)).tolist()
+    facts: Facts = {"points": len(found), "columns": np.shape(points)[1]}
+    facts |= {"dimension": middle, "tenth_to_ninth_tenth": [low, high]}
+    facts["standard_error"] = float(np.median(error))
+    if options.out is None:
+        return facts
+    table = np.stack([found, error], 1)
+    return facts | _written(options, {"dimension": table}, ["dimension", "standard_error"])
+
+
 def info(options: Namespace, report: Report) -> Facts:
     """Return what a saved model is. Errors as in `fit`."""
     if pictures.is_picture_model(options.model):
@@ -406,5 +423,5 @@ def info(options: Namespace, report: Report) -> Facts:
     estimator = _load(options)
     facts: Facts = {"version": card["version"], **_about(estimator)}
     facts["names"] = _names(estimator)
-    facts["training_points_held"] = len(estimator.starts_)
+    facts["training_points_held"] = len(estimator.fitted_.rows)
     return facts | {"parameters": card["parameters"]}

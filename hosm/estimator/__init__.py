@@ -6,7 +6,8 @@ converts between the arrays of users and tensors. `drawing` runs chains of a law
 and compares draws with the rows; `clean_law` imitates a table. `frozen_denoiser` learns the second
 order of a denoiser that exists already, `implicit_score_matching` compares scores when the true
 score is unknown, and `out_of_distribution` says how unlike the training data a point is, by its
-`features`; `outlier_detector` is scikit-learn's front for that.
+`features`; `outlier_detector` is scikit-learn's front for that. `local_dimension` says in how many
+directions data vary around a point.
 """
 
 from hosm.estimator.answers import FittedModel

@@ -35,6 +35,11 @@ from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.drawing import metropolis_draws, warn_of_differences
 from hosm.estimator.features import ORDERS, Usual, features_of
 from hosm.estimator.implicit_score_matching import implicit_loss
+from hosm.estimator.local_dimension import (
+    dimension_by_rows,
+    dimension_by_scores,
+    standard_error,
+)
 from hosm.operators import DiagonalPlusLowRank
 from hosm.samplers import langevin, sample_chain
 from hosm.scores import ScoreModel
@@ -66,6 +71,8 @@ class FittedModel:
         history: of each network, `s1` and `s2`, the losses at each validation.
         report: what was chosen and why, in words.
         folds: models that were fitted without a part of the rows each, for standard errors.
+        rows: distinct training rows, standardised, in random order, shape (m, D), float32, on the
+            device of the model: at most 10,000.
         unseen: deviations of rows for models that have not seen them, by scores of first order
             and of both, shape (m, 2): in closed form of all training rows, in their order; by
             networks of those that were held out.
@@ -77,6 +84,7 @@ class FittedModel:
     sigma: float
     names: list[str]
     starts: Tensor
+    rows: Tensor
     search: dict[float, float] = field(default_factory=dict)
     history: dict[str, Losses] = field(default_factory=dict)
     report: str = ""
@@ -239,6 +247,26 @@ class FittedModel:
         """Warn of columns in which draws x, (n, D), differ from the training rows."""
         y = self.scaling.exactly(x)
         warn_of_differences(y, self.starts.cpu(), noise, self.names)
+
+    @torch.no_grad()
+    def dimension_by_scores(self, x: Tensor) -> Tensor:
+        """Return the local dimension at points x, (n, D), by both scores at them, shape (n,)."""
+        found = []
+        for y in self._chunks(x):
+            s1, diagonal = self.model.score_and_diagonal(y)
+            trace = diagonal.double().sum(1)
+            found.append(dimension_by_scores(s1.double(), trace, self.scaled_sigma).cpu())
+        return torch.cat(found)
+
+    def dimension_by_rows(self, x: Tensor, neighbours: int, balls: int) -> Tensor:
+        """Return the local dimension of the training rows at points x, (n, D), shape (n,)."""
+        y = self.scaling.into(x).to(self.device)
+        return dimension_by_rows(self.rows, y, neighbours, balls).cpu()
+
+    def dimension_error(self, x: Tensor, neighbours: int, balls: int) -> Tensor:
+        """Return the standard errors of `dimension_by_rows`, shape (n,)."""
+        y = self.scaling.into(x).to(self.device)
+        return standard_error(self.rows, y, neighbours, balls).cpu()
 
     def features(self, x: Tensor) -> Tensor:
         """Return the features of the scores at points x, (n, D), shape (n, 3), float64."""

@@ -23,6 +23,7 @@ from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.features import ORDERS
 from hosm.estimator.frozen_denoiser import frozen_model
 from hosm.estimator.kernel_correction import Bumps
+from hosm.estimator.local_dimension import kept_rows
 from hosm.estimator.recipe import first_model, with_head
 from hosm.io import read_archive, write_archive
 from hosm.scores import ScoreModel
@@ -82,6 +83,7 @@ def save_model(
     }
     scaling = fitted.scaling
     own = {"mean": scaling.mean, "scale": scaling.scale, "starts": fitted.starts}
+    own["rows"] = fitted.rows
     write_archive(path, {**tensors, **own, "unseen": fitted.unseen}, card)
 
 
@@ -169,6 +171,7 @@ def load_model(
         )
     scaling = Scaling(tensors.pop("mean"), tensors.pop("scale"))
     starts = tensors.pop("starts").to(device)
+    rows = tensors.pop("rows").to(device) if "rows" in tensors else kept_rows(starts, 0)
     unseen = tensors.pop("unseen", torch.empty(0, len(ORDERS)).double())  # of older files
     model: ClosedFormModel | ScoreModel
     folds: list[ClosedFormModel] = []
@@ -182,6 +185,7 @@ def load_model(
         sigma=card["sigma"],
         names=card["names"],
         starts=starts,
+        rows=rows,
         search=dict(card["search"]),
         history=card["history"],
         report=card["report"],

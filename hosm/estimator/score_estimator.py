@@ -70,6 +70,7 @@ from hosm.estimator.data_checks import warn_of_doubts
 from hosm.estimator.features import Usual, features_of, unseen_deviations
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
+from hosm.estimator.local_dimension import BALLS, NEIGHBOURS, kept_rows
 from hosm.estimator.recipe import DEFAULT_TRAINING, Recipe, learn_first, learn_second
 from hosm.io import Array
 from hosm.noise import check_sigma
@@ -87,6 +88,7 @@ LARGEST_DEFAULT_RANK = 20  # that rank=None takes, at most
 FEWEST_POINTS = 4  # that can be fitted
 MOST_STARTS = 1000  # training points that chains may start from
 LAWS = ("noisy", "clean")
+DIMENSIONS = ("rows", "scores")
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -151,7 +153,8 @@ class ScoreEstimator:
             several were.
         history_: of each network, if any, `s1` and `s2`, the losses at each validation.
         starts_: up to 1,000 training points, standardised, that chains start from, shape (m, D).
-            The files that `save` writes hold them too.
+            The files that `save` writes hold them too, and up to 10,000 rows for
+            `local_dimension`.
         n_features_in_: D.
         feature_names_in_: names of the columns, shape (D,); only after a fit to a data frame.
     """
@@ -249,6 +252,7 @@ class ScoreEstimator:
             sigma=sigma,
             names=table.names,
             starts=points[order[:MOST_STARTS].to(points.device)].float(),
+            rows=kept_rows(points, seed),
             report=choice.words(),
             folds=choice.chosen.models,
             unseen=unseen_deviations(choice.chosen.models, choice.fold, points.float()),
@@ -277,6 +281,7 @@ class ScoreEstimator:
             sigma=sigma,
             names=table.names,
             starts=starts,
+            rows=kept_rows(points, seed),
             search=search,
             history={"s1": [*map(_first_order, losses)], "s2": second},
             report=f"networks of both scores at sigma = {sigma:g}, of rank {rank}",
@@ -460,6 +465,49 @@ class ScoreEstimator:
             return points.like_input(self._fitted().hessian_matrices(points.x))
         dtype = torch.from_numpy(np.empty(0, points.dtype)).dtype
         return self._fitted().hessian(points.x, dtype)
+
+    def local_dimension(
+        self,
+        X: Any,  # noqa: ANN401
+        *,
+        method: str = "rows",
+        neighbours: int = NEIGHBOURS,
+        balls: int = BALLS,
+        return_std: bool = False,
+    ) -> Array | tuple[Array, Array]:
+        """Return in how many directions the data vary around each point, shape (n,).
+
+        `rows`, which had the smallest errors of all that were compared, takes the participation
+        ratio of the training rows in balls around the point; `hosm.local_dimension` gives the
+        same without a fit. `scores` takes D + sigma^2 (tr s2 + |s1|^2) from one pass of the
+        model, the dimension at the scale of its sigma: a model whose scores are smoother than
+        the surface finds all D. Both are derived in `hosm.estimator.local_dimension`.
+
+        Args:
+            X: points, shape (n, D).
+            method: `rows` or `scores`.
+            neighbours: by rows, rows in a ball, from 4 to one less than there are. Several
+                values, one call each, show the dimension at several scales.
+            balls: by rows, balls around the point over which means are.
+            return_std: return standard errors too, by rows, of the same shape (see
+                `hosm.estimator.local_dimension.standard_error`).
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: an unknown method, a count out of range, standard errors by scores;
+                otherwise as in `score_function`.
+        """
+        points, fitted = self._points("X", X), self._fitted()
+        if method not in DIMENSIONS:
+            raise ValueError(f"method must be one of {', '.join(DIMENSIONS)}, got {method!r}")
+        if method == "scores":
+            if return_std:
+                raise ValueError("method must be rows for standard errors, got 'scores'")
+            return points.like_input(fitted.dimension_by_scores(points.x))
+        found = points.like_input(fitted.dimension_by_rows(points.x, neighbours, balls))
+        if not return_std:
+            return found
+        return found, points.like_input(fitted.dimension_error(points.x, neighbours, balls))
 
     def posterior(self, X_noisy: Any) -> PosteriorArrays:  # noqa: ANN401
         """Return the law N(m, C) of the clean point given each noisy one, in the data's units.

@@ -295,10 +295,24 @@ def test_ood_scores_rows_and_patches(run, facts, models, tmp_path):
     assert scores["row"][-1] == 16 and scores["column"][-1] == 20 and scores["page"][-1] == 0
 
 
+def test_dimension_sums_up_and_writes(run, facts, tmp_path):
+    data = save(tmp_path / "plane.csv", np.column_stack([X, X.sum(1)]), [*NAMES, "d"])
+    found = facts("dimension", data)
+    assert found["points"] == len(X) and found["columns"] == 4
+    assert 2 < found["dimension"] < 3.5
+    facts("dimension", data, "-o", "d.csv", "--neighbours", "20")
+    rows = read_rows("d.csv")
+    assert rows.names == ["dimension", "standard_error"]
+    expected = hosm.local_dimension(read_rows(data).values, neighbours=20)
+    np.testing.assert_allclose(rows.values[:, 0], expected, **FLOAT32)
+    code, _, err = run("dimension", data, "--neighbours", "3")
+    assert code == 1 and "neighbours must be a whole number of 4 or more, got 3" in err
+
+
 def test_info_tells_what_a_model_is(run, facts, models):
     found = facts("info", models["table"])
     assert found["names"] == NAMES and found["version"] == hosm.__version__
-    assert found["parameters"]["max_steps"] == 2 and found["training_points_held"] == 72
+    assert found["parameters"]["max_steps"] == 2 and found["training_points_held"] == 80
     code, out, _ = run("info", models["grey"])
     assert code == 0 and "sigma: 25\n" in out and "parameters.standardise: False" in out
 

@@ -1,0 +1,1 @@
+"""Surfaces of known dimension, the estimators that are compared, and the comparison."""
