@@ -264,7 +264,7 @@ class FittedModel:
         return dimension_by_rows(self.rows, y, neighbours, balls).cpu()
 
     def dimension_error(self, x: Tensor, neighbours: int, balls: int) -> Tensor:
-        """Return the standard errors of `dimension_by_rows`, shape (n,)."""
+        """Return the standard errors of `dimension_by_rows` at points x, (n, D), shape (n,)."""
         y = self.scaling.into(x).to(self.device)
         return standard_error(self.rows, y, neighbours, balls).cpu()
 

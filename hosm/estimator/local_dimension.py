@@ -173,8 +173,13 @@ def standard_error(
     """Return how much `dimension_by_rows` changes with the rows, shape (n,).
 
     It is the jackknife of five folds: ((K - 1) / K times the sum of squares about the mean of
-    what the rows without one fold give)^(1/2). Bias is left out. Arguments and errors are as in
-    `dimension_by_rows`; the rows are in random order.
+    what the rows without one fold give)^(1/2). Bias is left out.
+
+    Args:
+        rows: distinct rows in random order, shape (m, D).
+        x: points, shape (n, D).
+        neighbours: as in `dimension_by_rows`; four fifths of the rows must be more.
+        balls: as in `dimension_by_rows`.
     """
     fold = torch.arange(len(rows), device=rows.device) % FOLDS
     parts = [dimension_by_rows(rows[fold != k], x, neighbours, balls) for k in range(FOLDS)]
