@@ -13,7 +13,9 @@ error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Tre
 3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
 over rows), a Gaussian if there is one, else a law without kernels, and of several the one whose
 second derivatives vary least between points. What else was tried is in
-reports/negative-results.md.
+reports/negative-results.md. Where there are no more rows than columns, the Gaussian of Ledoit and
+Wolf at the least sigma is all that is fitted: there, larger ones had smaller errors of the score
+and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -165,9 +167,12 @@ class Choice:
 
     def words(self) -> str:
         """Return what was chosen and why."""
-        lines = [f"Chosen of {len(self.judged)} candidates: {self.chosen}."]
+        noun = "candidate" if len(self.judged) == 1 else "candidates"
+        lines = [f"Chosen of {len(self.judged)} {noun}: {self.chosen}."]
         mean, error = self.chosen.against(self.gaussian)
-        if self.chosen is self.gaussian:
+        if len(self.judged) == 1:
+            lines.append("Nothing else was tried, since there are no more rows than columns.")
+        elif self.chosen is self.gaussian:
             lines.append("Nothing was better than it beyond chance on rows that were held out.")
         else:
             lines.append(
@@ -181,9 +186,11 @@ class Choice:
 def warn_of_choice(choice: Choice, sigmas: Sequence[float]) -> None:
     """Warn where the Hessian is the same at all points, or sigma is at an end of its range."""
     if choice.constant:
+        why = "no law whose Hessian differs between points was better beyond chance"
+        if len(choice.judged) == 1:
+            why = "there are no more rows than columns, so that no other law was tried"
         warnings.warn(
-            "no law whose Hessian differs between points was better beyond chance than one whose "
-            "Hessian is constant, which is what you get",
+            f"{why} than one whose Hessian is constant, which is what you get",
             UserWarning,
             stacklevel=4,
         )
@@ -421,6 +428,15 @@ def _choose(
     return chosen, judged
 
 
+def _gaussian_alone(
+    x: Tensor, fold: Tensor, sigma: float, seed: int
+) -> tuple[Candidate, list[Candidate]]:
+    """Return the Gaussian of Ledoit and Wolf, and it alone as what was judged."""
+    rows, fits = _Rows(x, fold, sigma, sigma, seed), _Fits(x, fold)
+    gaussian = _Base(SimpleLaw(1, "shrunk"), rows, fits).alone()
+    return gaussian, [gaussian]
+
+
 def choose(
     x: Tensor,
     sigmas: Sequence[float],
@@ -439,7 +455,10 @@ def choose(
         say: called with words on the progress.
     """
     fold, some = deal(x, seed=seed), _searched(x, seed)
-    chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
+    if len(x) <= x.shape[1]:
+        chosen, judged = _gaussian_alone(x, fold, min(sigmas), seed)
+    else:
+        chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
     law = chosen.law.fit(x)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
