@@ -2,7 +2,9 @@
 
 import shutil
 import sys
+import warnings
 
+import numpy as np
 import pandas as pd
 
 from hosm.experiment.cluster import connection
@@ -10,10 +12,11 @@ from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_json, write_tables
 from hosm.experiment.tabular.study import study
+from hosm.experiment.tabular.study.draws import digits_draws
 
 
 def tabular() -> None:
-    """Write data/results/tabular: a row for each fit to rows of a law, and to a real table.
+    """Write data/results/tabular: a row for each fit to rows of a law, and to a real table; draws.
 
     Cells that are finished lie in runs/tabular until all are, so that a stop costs the ones at
     work.
@@ -25,6 +28,10 @@ def tabular() -> None:
             laws, tables = study.run_study(params.tabular, finished)
         frames = {"laws": pd.DataFrame(laws), "tables": pd.DataFrame(tables)}
         write_tables(frames, folder, run)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of draws that are shown as they are
+            shown = digits_draws(params.tabular.drawn_from)
+        np.savez_compressed(folder / "digits.npz", **shown)  # type: ignore[arg-type]
         write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         numbers = study.headline(frames["laws"])
         write_json(numbers, PROJECT / "reports" / "metrics" / "tabular.json")

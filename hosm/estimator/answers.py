@@ -32,7 +32,7 @@ from torch import Generator, Tensor
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.clean_law import CleanLaw
 from hosm.estimator.closed_form import ClosedFormModel
-from hosm.estimator.drawing import metropolis_draws, warn_of_differences
+from hosm.estimator.drawing import LEARNED_LAW, metropolis_draws, warn_of_differences
 from hosm.estimator.features import ORDERS, Usual, features_of
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.local_dimension import (
@@ -226,7 +226,10 @@ class FittedModel:
             x = self.scaling.out_of(
                 self._scaled_posterior(y).sample(1, generator)[0] if clean else y
             )
-        self._compare(x, 0.0 if clean else self.scaled_sigma)
+        learned = isinstance(self.model, ClosedFormModel) and not clean
+        noise, advice = 0.0 if clean else self.scaled_sigma, LEARNED_LAW if learned else ""
+        y, rows = self.scaling.exactly(x), self.starts.cpu()
+        warn_of_differences(y, rows, noise, self.names, advice)
         return x
 
     def _noisy_draws(self, count: int, generator: Generator, steps: int) -> Tensor:
@@ -242,11 +245,6 @@ class FittedModel:
         if not bool(y.isfinite().all()):
             raise FloatingPointError("a chain diverged: the learned score is wrong at its points")
         return y
-
-    def _compare(self, x: Tensor, noise: float) -> None:
-        """Warn of columns in which draws x, (n, D), differ from the training rows."""
-        y = self.scaling.exactly(x)
-        warn_of_differences(y, self.starts.cpu(), noise, self.names)
 
     @torch.no_grad()
     def dimension_by_scores(self, x: Tensor) -> Tensor:

@@ -13,7 +13,9 @@ error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Tre
 3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
 over rows), a Gaussian if there is one, else a law without kernels, and of several the one whose
 second derivatives vary least between points. What else was tried is in
-reports/negative-results.md.
+reports/negative-results.md. Where there are no more rows than columns, the Gaussian of Ledoit and
+Wolf at the least sigma is all that is fitted: there, larger ones had smaller errors of the score
+and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -165,9 +167,12 @@ class Choice:
 
     def words(self) -> str:
         """Return what was chosen and why."""
-        lines = [f"Chosen of {len(self.judged)} candidates: {self.chosen}."]
+        noun = "candidate" if len(self.judged) == 1 else "candidates"
+        lines = [f"Chosen of {len(self.judged)} {noun}: {self.chosen}."]
         mean, error = self.chosen.against(self.gaussian)
-        if self.chosen is self.gaussian:
+        if len(self.judged) == 1:
+            lines.append("Nothing else was tried, since there are no more rows than columns.")
+        elif self.chosen is self.gaussian:
             lines.append("Nothing was better than it beyond chance on rows that were held out.")
         else:
             lines.append(
@@ -181,9 +186,11 @@ class Choice:
 def warn_of_choice(choice: Choice, sigmas: Sequence[float]) -> None:
     """Warn where the Hessian is the same at all points, or sigma is at an end of its range."""
     if choice.constant:
+        why = "no law whose Hessian differs between points was better beyond chance"
+        if len(choice.judged) == 1:
+            why = "there are no more rows than columns, so that no other law was tried"
         warnings.warn(
-            "no law whose Hessian differs between points was better beyond chance than one whose "
-            "Hessian is constant, which is what you get",
+            f"{why} than one whose Hessian is constant, which is what you get",
             UserWarning,
             stacklevel=4,
         )
@@ -252,36 +259,38 @@ class _Fits:
 
 
 class _Base:
-    """A simple law fitted without each fold, and its values where they are needed."""
+    """A simple law fitted without each fold. Its values are many, and are not kept."""
 
     def __init__(self, law: SimpleLaw, rows: _Rows, fits: _Fits) -> None:
-        self.law = law
+        self.law, self.rows = law, rows
         self.models = [
             ClosedFormModel(fits.without(law, k).smoothed(rows.sigma), None, rows.sigma)
             for k in range(len(fits.parts))
         ]
-        self.scores = [[model.score(y) for model in self.models] for y in rows.noisy]
-        self.held = [
-            (model.score(y), model.diagonal(y))
-            for model, y in zip(self.models, rows.held, strict=True)
-        ]
 
-    def alone(self, rows: _Rows) -> Candidate:
+    def scores(self) -> list[list[Tensor]]:
+        """Return scores at the noisy points of each fold, by the model without each fold."""
+        return [[model.score(y) for model in self.models] for y in self.rows.noisy]
+
+    def held(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return scores and second derivatives at the held-out points of a fold, both (N, D)."""
+        model, y = self.models[k], self.rows.held[k]
+        return model.score(y), model.diagonal(y)
+
+    def alone(self) -> Candidate:
         """Judge the law without correction."""
+        held = [self.held(k) for k in range(len(self.models))]
+        losses = [self.rows.loss(s[..., None], h[..., None])[:, 0] for s, h in held]
         return Candidate(
             law=self.law,
             width=None,
             scale=0.0,
             penalty=None,
-            sigma=rows.sigma,
-            loss=torch.cat([rows.loss(s[..., None], h[..., None])[:, 0] for s, h in self.held]),
-            variation=_variation([h for _, h in self.held]),
+            sigma=self.rows.sigma,
+            loss=torch.cat(losses),
+            variation=_variation([h for _, h in held]),
             models=self.models,
         )
-
-    def first(self) -> float:
-        """Return the mean loss of the law without correction."""
-        return float(torch.cat([s.square().sum(1) / 2 + h.sum(1) for s, h in self.held]).mean())
 
 
 def _variation(parts: Sequence[Tensor]) -> float:
@@ -302,12 +311,12 @@ class _Correction:
         away = AWAY * gradient_products(self.bumps, rows.away)
         self.spectra = [torch.linalg.eigh((total - A) / (folds - 1) + away) for A in self.products]
 
-    def linear(self, base: _Base) -> list[tuple[Tensor, Tensor]]:
-        """Return b of the rows outside and inside of each fold, for a simple law."""
+    def linear(self, scores: Sequence[Sequence[Tensor]]) -> list[tuple[Tensor, Tensor]]:
+        """Return b of the rows outside and inside of each fold, for the scores of a simple law."""
         b = torch.stack(
             [
-                linear_terms(self.bumps, y, torch.stack(scores))
-                for y, scores in zip(self.rows.noisy, base.scores, strict=True)
+                linear_terms(self.bumps, y, torch.stack([*each]))
+                for y, each in zip(self.rows.noisy, scores, strict=True)
             ]
         )  # fold of the points, fold left out of the law
         folds = len(b)
@@ -327,14 +336,13 @@ class _Correction:
             gains.append((w * (A @ w)).sum(0) / 2 + held @ w)
         return torch.stack(gains).mean(0)
 
-    def candidates(self, base: _Base) -> list[Candidate]:
-        """Judge the penalties near and above the best one."""
-        linear = self.linear(base)
+    def candidates(self, base: _Base, linear: list[tuple[Tensor, Tensor]]) -> list[Candidate]:
+        """Judge the penalties near and above the best one; b of the law as `linear` gives it."""
         best = int(self.gains(linear).argmin())
         near = PENALTIES[max(0, best - SMALLER) : best + 1 + LARGER]
         weights = [self.weights(b, near, k) for k, (b, _) in enumerate(linear)]
-        values = [self._values(base, w, k) for k, w in enumerate(weights)]
-        losses = torch.cat([self.rows.loss(s, h) for s, h in values])
+        judged = [self._judged(base, w, k) for k, w in enumerate(weights)]
+        losses = torch.cat([loss for loss, _ in judged])
         return [
             Candidate(
                 law=base.law,
@@ -343,7 +351,7 @@ class _Correction:
                 penalty=float(penalty),
                 sigma=self.rows.sigma,
                 loss=losses[:, j],
-                variation=_variation([h[..., j] for _, h in values]),
+                variation=_variation([h[..., j] for _, h in judged]),
                 models=[
                     replace(model, bumps=self.bumps.with_weights(w[:, j]))
                     for model, w in zip(base.models, weights, strict=True)
@@ -352,11 +360,12 @@ class _Correction:
             for j, penalty in enumerate(near)
         ]
 
-    def _values(self, base: _Base, weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return scores and second derivatives at the points of a fold, both (N, D, L)."""
+    def _judged(self, base: _Base, weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return losses of a fold's rows, (m, L), and second derivatives there, (N, D, L)."""
         first, second = self.bumps.derivatives(self.rows.held[k], weights)
-        s, h = base.held[k]
-        return s.unsqueeze(2) + first, h.unsqueeze(2) + second
+        s, h = base.held(k)
+        second += h.unsqueeze(2)
+        return self.rows.loss(first.add_(s.unsqueeze(2)), second), second
 
 
 def _search(
@@ -364,22 +373,32 @@ def _search(
 ) -> list[Candidate]:
     """Return the candidates at one sigma, the Gaussian first."""
     bases = [_Base(law, rows, fits) for law in laws]
-    promising = []
-    for width in WIDTHS:
-        correction = _Correction(rows, width, 0.0)
-        for base in bases:
-            gain = float(correction.gains(correction.linear(base)).min())
-            promising.append((base.first() + gain, width, base))
-        say(f"kernels of width {width:g}")
+    found, promising = [each.alone() for each in bases], []
+    corrections = [_Correction(rows, width, 0.0) for width in WIDTHS]
+    for base, alone in zip(bases, found, strict=True):
+        scores, first = base.scores(), float(alone.loss.mean())
+        for correction in corrections:
+            linear = correction.linear(scores)
+            gain = float(correction.gains(linear).min())
+            promising.append((first + gain, correction, base, linear))
+        say(f"kernels beside {base.law}")
     promising.sort(key=lambda each: each[0])
-    found = [each.alone(rows) for each in bases]
-    for _, width, base in promising[:MOST_PROMISING]:
-        found += _Correction(rows, width, 0.0).candidates(base)
-    _, width, base = promising[0]
+    for _, correction, base, linear in promising[:MOST_PROMISING]:
+        found += correction.candidates(base, linear)
+    _, best, base, _ = promising[0]
+    for each in {id(b): b for b in (base, bases[0])}.values():
+        found += _with_single_columns(rows, best.width, each, say)
+    return found
+
+
+def _with_single_columns(
+    rows: _Rows, width: float, base: _Base, say: Callable[[str], None]
+) -> list[Candidate]:
+    """Return candidates of one law whose kernels include those of single columns."""
+    found, scores = [], base.scores()
     for scale in SCALES:
         correction = _Correction(rows, width, scale)
-        for each in {id(b): b for b in (base, bases[0])}.values():
-            found += correction.candidates(each)
+        found += correction.candidates(base, correction.linear(scores))
         say(f"kernels of single columns, factor {scale:g}")
     return found
 
@@ -409,6 +428,15 @@ def _choose(
     return chosen, judged
 
 
+def _gaussian_alone(
+    x: Tensor, fold: Tensor, sigma: float, seed: int
+) -> tuple[Candidate, list[Candidate]]:
+    """Return the Gaussian of Ledoit and Wolf, and it alone as what was judged."""
+    rows, fits = _Rows(x, fold, sigma, sigma, seed), _Fits(x, fold)
+    gaussian = _Base(SimpleLaw(1, "shrunk"), rows, fits).alone()
+    return gaussian, [gaussian]
+
+
 def choose(
     x: Tensor,
     sigmas: Sequence[float],
@@ -427,7 +455,10 @@ def choose(
         say: called with words on the progress.
     """
     fold, some = deal(x, seed=seed), _searched(x, seed)
-    chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
+    if len(x) <= x.shape[1]:
+        chosen, judged = _gaussian_alone(x, fold, min(sigmas), seed)
+    else:
+        chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
     law = chosen.law.fit(x)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
@@ -457,9 +488,10 @@ def _of_sigmas(
     for sigma in sigmas:
         rows = _Rows(x, fold, sigma, min(sigmas), seed)
         base = _Base(chosen.law, rows, fits)
-        found = [base.alone(rows)]
+        found = [base.alone()]
         if chosen.width is not None:
-            found += _Correction(rows, chosen.width, chosen.scale).candidates(base)
+            correction = _Correction(rows, chosen.width, chosen.scale)
+            found += correction.candidates(base, correction.linear(base.scores()))
         bests.append(best_of(found))
         judged += found
     return min(_may_be_best(bests), key=lambda each: each.sigma), judged

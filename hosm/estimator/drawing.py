@@ -28,7 +28,12 @@ from torch import Generator, Tensor
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.data_checks import named
 
-__all__ = ["differences", "metropolis_draws", "warn_of_differences"]
+__all__ = ["LEARNED_LAW", "differences", "metropolis_draws", "warn_of_differences"]
+
+LEARNED_LAW = (  # why draws of a law in closed form may be unlike the rows
+    "; they have the law that was learned, whose derivatives are fitted where the rows are and "
+    "which need not give each region its probability. Draw with law='clean' to imitate the table"
+)
 
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)  # of a point that a transition replaces
 CHAINS = 4096  # run at once
@@ -148,7 +153,11 @@ def _by_many_rows(z: Tensor) -> Tensor:
 
 
 def warn_of_differences(
-    draws: Tensor, rows: Tensor, noise: float = 0.0, names: Sequence[str] = ()
+    draws: Tensor,
+    rows: Tensor,
+    noise: float = 0.0,
+    names: Sequence[str] = (),
+    advice: str = "",
 ) -> None:
     """Warn in one sentence of the columns in which draws differ from rows.
 
@@ -157,6 +166,7 @@ def warn_of_differences(
         rows: shape (m, D).
         noise: as in `differences`.
         names: of the columns, shape (D,), or none.
+        advice: what ends the sentence: why that is so, and what to do.
     """
     if len(draws) < FEWEST or len(rows) < 2:
         return
@@ -165,7 +175,7 @@ def warn_of_differences(
         told = [f"the {what} of {named(columns, names)}" for what, columns in found.items()]
         words = " and ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told)
         warnings.warn(
-            f"the draws are not like the training rows: they differ in {words}",
+            f"the draws are not like the training rows: they differ in {words}{advice}",
             UserWarning,
-            stacklevel=6,  # of who called the estimator
+            stacklevel=5,  # of who called the estimator
         )

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.covariance import LedoitWolf
 
 from hosm.estimator import choice
-from hosm.estimator.choice import Candidate, best_of, choose, deal
+from hosm.estimator.choice import Candidate, best_of, choose, deal, warn_of_choice
 from hosm.estimator.kernel_correction import quadratic
 from hosm.estimator.simple_laws import SimpleLaw
+from tests.tolerances import ILL_CONDITIONED
 
 DOUBLE = torch.float64
 
@@ -94,6 +96,20 @@ def test_fewer_different_rows_than_folds_are_dealt_one_by_one():
     assert len(choose(four.repeat(25, 1), [0.1]).chosen.models) == 4
     with pytest.raises(ValueError, match="X must hold 4 or more different rows .* got 2"):
         deal(four[:2].repeat(50, 1))
+
+
+def test_of_no_more_rows_than_columns_the_gaussian_alone_is_fitted_at_the_least_sigma():
+    x = _normal(20, 40)
+    found = choose(x, [0.2, 0.01])
+    assert found.chosen.sigma == 0.01
+    covariance = LedoitWolf().fit(x.numpy()).covariance_ + 0.01**2 * np.eye(40)
+    expected = torch.from_numpy(-np.linalg.inv(covariance)) @ (x - x.mean(0)).mT
+    assert torch.allclose(found.model.score(x), expected.mT, **ILL_CONDITIONED)
+    assert "Nothing else was tried" in found.words()
+    with pytest.warns(UserWarning, match="no more rows than columns") as caught:
+        warn_of_choice(found, [0.2, 0.01])
+    assert len(caught) == 1
+    assert len(choose(_normal(41, 40), [0.1]).judged) > 1
 
 
 def test_rows_that_fill_no_volume_are_fitted():

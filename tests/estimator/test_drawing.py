@@ -147,6 +147,8 @@ def test_a_warning_names_the_columns():
         "the draws are not like the training rows: they differ in the means of columns 'age', "
         "'weight' and the standard deviations of column 'weight'"
     ]
+    with pytest.warns(UserWarning, match=r"of column 2; do this$"):
+        warn_of_differences(draws, rows, advice="; do this")
 
 
 def test_standard_errors_of_correlations_are_those_of_repeated_draws():

@@ -511,7 +511,8 @@ def test_draws_warn_of_the_columns_that_are_unlike_the_rows_and_of_no_others(clo
     model = replace(closed.model_, law=moved, bumps=None)
     wrong = replace(fitted, model=model, names=["first", "second"])
     monkeypatch.setattr(closed, "fitted_", wrong)
-    with pytest.warns(UserWarning, match="they differ in the means of column 'second'$") as caught:
+    told = "they differ in the means of column 'second'; they have the law .* law='clean'"
+    with pytest.warns(UserWarning, match=told) as caught:
         closed.sample(1000, 0)
     assert [each.filename for each in caught] == [__file__]
 

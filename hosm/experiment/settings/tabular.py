@@ -8,7 +8,7 @@ __all__ = ["TabularParams"]
 
 
 class TabularParams(Section):
-    """Laws, dimensions, numbers of rows and seeds of the benchmark, and real tables."""
+    """Laws, dimensions, numbers of rows and seeds of the benchmark; real tables, and draws."""
 
     laws: tuple[str, ...] = Field(min_length=1)
     dimensions: tuple[Count, ...] = Field(min_length=1)
@@ -17,3 +17,4 @@ class TabularParams(Section):
     test_points: int = Field(ge=2)
     tables: tuple[str, ...]
     splits: tuple[int, ...] = Field(min_length=1)
+    drawn_from: int = Field(ge=20)

@@ -1,4 +1,4 @@
-"""Errors of the Hessian's diagonal: law by law, and against the number of rows."""
+"""Errors of the Hessian's diagonal, law by law and against the number of rows; drawn digits."""
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,11 @@ from hosm.experiment.presenting.style import (
     panels,
     styled,
 )
+from hosm.experiment.shared.files import Arrays
 from hosm.experiment.shared.rows import groups
 from hosm.experiment.tabular.results import OURS, Tabular
 
-__all__ = ["laws_figure", "rows_figure", "tabular_drawings"]
+__all__ = ["digits_figure", "laws_figure", "rows_figure", "tabular_drawings"]
 
 LOOKS = {  # method -> marker and colour
     OURS: ("o", BLUE),
@@ -35,6 +36,8 @@ LOOKS = {  # method -> marker and colour
     "differentiated network": ("D", SKY),
 }
 USUAL = 1000  # rows of the figure of laws, where there are so many
+DIGITS = {"rows": "the table", "noisy": "law='noisy'", "clean": "law='clean'"}  # line by line
+BRIGHTEST = 16  # value of a pixel
 LEAST, MOST = 0.01, 20.0  # errors beyond are drawn at the edge
 
 
@@ -108,9 +111,28 @@ def rows_figure(laws: pd.DataFrame) -> Figure:
     return figure
 
 
+@styled
+def digits_figure(digits: Arrays) -> Figure:
+    """Draw rows of the table of digits, and below them draws of both laws.
+
+    Args:
+        digits: as in `results.TabularRun`.
+    """
+    count = min(map(len, digits.values()))
+    figure, axes = grid(len(DIGITS), count, 0.3 + 0.72 * len(DIGITS), bare=True)
+    for line, (law, title) in zip(axes, DIGITS.items(), strict=True):
+        line[0].set_ylabel(title, fontsize=7)
+        for ax, picture in zip(line, digits[law], strict=False):
+            ax.imshow(picture, cmap="gray", vmin=0, vmax=BRIGHTEST)
+    return figure
+
+
 def tabular_drawings(found: Tabular) -> Drawings:
     """Return what draws the figures of the benchmark, by their names."""
-    drawings: Drawings = {"tabular": lambda: laws_figure(found.run.laws)}
+    drawings: Drawings = {
+        "tabular": lambda: laws_figure(found.run.laws),
+        "tabular-digits": lambda: digits_figure(found.run.digits),
+    }
     whole = found.whole
     if whole is not None:
         drawings[f"tabular{LONGER}"] = lambda: laws_figure(whole.laws)

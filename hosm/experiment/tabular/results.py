@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hosm.experiment.presenting.longer_runs import WithLonger, read_with_longer
-from hosm.experiment.shared.files import read_frames, read_json
+from hosm.experiment.shared.files import Arrays, read_arrays, read_frames, read_json
 from hosm.experiment.shared.rows import groups
 
 __all__ = [
@@ -43,11 +43,12 @@ class TabularRun:
     """The default estimator and its rivals: a row for each fit.
 
     `laws` are laws whose derivatives are known, with errors over those of the best constant;
-    `tables` are real ones.
+    `tables` are real ones; `digits` are pictures, rows of a table and draws of its laws.
     """
 
     laws: pd.DataFrame
     tables: pd.DataFrame
+    digits: Arrays
     card: dict[str, Any]
 
 
@@ -74,7 +75,8 @@ def standard_error(values: pd.Series) -> float:
 
 def _read(folder: Path) -> TabularRun:
     card = read_json(folder / "card.json", "profile commit hardware")
-    return TabularRun(**read_frames(folder, FRAMES), card=card)
+    digits = read_arrays(folder / "digits.npz", "rows noisy clean")
+    return TabularRun(**read_frames(folder, FRAMES), digits=digits, card=card)
 
 
 def load_tabular(results: Path, kept: Path) -> Tabular:

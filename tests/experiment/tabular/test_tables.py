@@ -1,10 +1,12 @@
 """What a reader sees of the benchmark of tables, on made-up numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from hosm.experiment.tabular.figures import laws_figure
+from hosm.experiment.tabular.figures import digits_figure, laws_figure
 from hosm.experiment.tabular.headline import tabular_lines
 from hosm.experiment.tabular.tables import laws_table, real_table
 
@@ -39,7 +41,7 @@ def test_columns_of_few_values_have_no_score(results):
 def test_headlines_are_geometric_means_over_laws(results):
     laws = results.tabular.run.laws.copy()
     laws.loc[(laws["law"] == "ring") & (laws["method"] == "ours"), "diagonal_error"] = 0.8
-    (line,) = tabular_lines(type(results.tabular.run)(laws, results.tabular.run.tables, {}))
+    (line,) = tabular_lines(replace(results.tabular.run, laws=laws))
     assert line.ours.split(";")[0] == "0.400"  # of .2 and .8
     assert line.by.startswith("`ScoreEstimator()`; Ledoit-Wolf Gaussian, ")
 
@@ -50,3 +52,11 @@ def test_the_figure_counts_where_ours_is_least(results, error, count):
     ours = laws["method"] == "ours"
     figure = laws_figure(laws.assign(diagonal_error=np.where(ours, error, laws["diagonal_error"])))
     assert f"ours is least for {count} of 2 laws" in figure.axes[0].get_title(loc="left")
+
+
+def test_the_figure_of_draws_has_a_line_for_each_law(results):
+    digits = results.tabular.run.digits
+    figure = digits_figure(digits)
+    pictures = [ax.images[0].get_array() for ax in figure.axes if ax.images]
+    assert np.allclose(pictures, np.concatenate([digits[law] for law in digits]))
+    assert [ax.get_ylabel() for ax in figure.axes[::5]][1:] == ["law='noisy'", "law='clean'"]
