@@ -17,6 +17,7 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "autodiff": "checks noise",
     "tweedie": "checks noise operators",
     "scores": "checks noise operators networks autodiff",
+    "exact_scores": "checks noise operators distributions",
     "objectives": "checks noise operators autodiff",
     "training": "checks io noise autodiff objectives",
     "uncertainty": "checks noise operators metrics tweedie",
