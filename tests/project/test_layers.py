@@ -23,11 +23,12 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
     "pictures": "checks io noise operators networks objectives training uncertainty",
+    "inverse": "checks noise operators autodiff tweedie uncertainty",
     "causal": "checks io estimator",
     "cli": "checks io estimator pictures",
     "moved": "",
 }
-ABOVE = {"causal", "pictures", "cli", "moved"}
+ABOVE = {"causal", "inverse", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos"
