@@ -32,7 +32,7 @@ ABOVE = {"causal", "inverse", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos"
-DRAWERS += " training_losses"
+DRAWERS += " inverse training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
     "run": "settings",

@@ -10,6 +10,7 @@ from hosm.experiment.accuracy.claims import accuracy_claims, first_order_claims
 from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.diversity.claims import diversity_claims
+from hosm.experiment.inverse.claims import inverse_claims
 from hosm.experiment.mixing.claims import sampling_claims
 from hosm.experiment.photos.claims import photos_claims
 from hosm.experiment.presenting.judge import Claim
@@ -39,4 +40,5 @@ def claims(results: Results) -> list[Claim]:
         *diversity_claims(results.diversity),
         *tabular_claims(results.tabular.longest),
         *photos_claims(results.photos.longest),
+        *inverse_claims(results.inverse.longest),
     ]

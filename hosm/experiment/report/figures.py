@@ -6,6 +6,7 @@ from hosm.experiment.accuracy.figures import accuracy_drawings
 from hosm.experiment.cost.figures import cost_drawings
 from hosm.experiment.denoising.figures import denoising_drawings
 from hosm.experiment.diversity.figures import diversity_drawings
+from hosm.experiment.inverse.figures import inverse_drawings
 from hosm.experiment.mixing.figures import mixing_drawings
 from hosm.experiment.photos.figures import photos_drawings
 from hosm.experiment.presenting.style import Drawings, save_figure
@@ -28,6 +29,7 @@ def drawings(results: Results) -> Drawings:
         **denoising_drawings(results.denoising),
         **tabular_drawings(results.tabular),
         **photos_drawings(results.photos),
+        **inverse_drawings(results.inverse),
         **training_drawings(results.training),
     }
     for name, denoiser in results.denoisers.items():

@@ -7,6 +7,7 @@ import pandas as pd
 from hosm.experiment.accuracy.headline import accuracy_headline
 from hosm.experiment.cost.headline import cost_lines
 from hosm.experiment.denoising.headline import denoising_lines
+from hosm.experiment.inverse.headline import inverse_lines
 from hosm.experiment.mixing.headline import mixing_lines
 from hosm.experiment.photos.headline import photos_lines
 from hosm.experiment.presenting.headline import HeadlineLine
@@ -38,6 +39,7 @@ def _lines(results: Results) -> list[HeadlineLine]:
         *uncertainty_lines(results.denoisers),
         *tabular_lines(results.tabular.run),
         *photos_lines(results.photos.longest),
+        *inverse_lines(results.inverse.longest),
     ]
 
 

@@ -9,6 +9,7 @@ from hosm.experiment.accuracy.results import Accuracy, load_accuracy
 from hosm.experiment.cost.results import Cost, load_cost
 from hosm.experiment.denoising.results import Denoising, load_denoising
 from hosm.experiment.diversity.results import Diversity, load_diversity
+from hosm.experiment.inverse.results import Inverse, load_inverse
 from hosm.experiment.mixing.results import Mixing, load_mixing
 from hosm.experiment.photos.results import Photos, load_photos
 from hosm.experiment.reduction.results import Reduction, load_reduction
@@ -41,6 +42,7 @@ class Results:
     diversity: dict[str, Diversity]
     tabular: Tabular
     photos: Photos
+    inverse: Inverse
     training: dict[str, pd.DataFrame]
     opinions: pd.DataFrame | None = None
 
@@ -75,6 +77,7 @@ def load_results(root: Path) -> Results:
         diversity=load_diversity(found, kept, params.images),
         tabular=load_tabular(found, kept),
         photos=load_photos(found, kept),
+        inverse=load_inverse(found, kept),
         training=load_training_losses(found),
         opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

@@ -12,6 +12,7 @@ from hosm.experiment.accuracy.tables import accuracy_tables
 from hosm.experiment.cost.tables import cost_tables
 from hosm.experiment.denoising.tables import denoising_tables
 from hosm.experiment.diversity.tables import diversity_tables
+from hosm.experiment.inverse.tables import inverse_tables
 from hosm.experiment.mixing.tables import mixing_tables
 from hosm.experiment.photos.tables import photos_tables
 from hosm.experiment.presenting import formats
@@ -39,6 +40,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         **denoising_tables(results.denoising),
         **tabular_tables(results.tabular),
         **photos_tables(results.photos),
+        **inverse_tables(results.inverse),
     }
     for name, denoiser in results.denoisers.items():
         tables |= uncertainty_tables(name, denoiser)

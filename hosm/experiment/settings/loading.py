@@ -20,6 +20,7 @@ from hosm.experiment.settings.images import (
     ScalesParams,
     UncertaintyParams,
 )
+from hosm.experiment.settings.inverse import InverseParams
 from hosm.experiment.settings.layers import Layers, mapping
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import ModelParams, Section, SettingsError
@@ -75,6 +76,7 @@ class Params(Section):
     diversity: DiversityParams
     tabular: TabularParams
     photos: PhotosParams
+    inverse: InverseParams
 
     def trained(self, name: str) -> ModelParams:
         """Return the settings of a model of the section `train`.

@@ -24,11 +24,15 @@ def written(results, tmp_path_factory):
 def test_every_figure_is_a_small_png_of_page_width(written):
     names = "accuracy targets whole reduction speed losses growth tuning curves equal-steps"
     names += " step-bias two-modes snapshots single-chains plane tabular tabular-rows-whole photos"
-    names += " photos-reliability photos-psnr training"
+    names += " photos-reliability photos-psnr inverse training"
     names += " calibration explained variance directions traversals"
     kept = ["calibration-mnist5k-whole", "explained-mnist5k-whole"]  # which have no pictures
     chains = "classes steps noise chains".split()
-    also = ["tabular-whole", *(f"photos{end}-whole" for end in ("", "-reliability", "-psnr"))]
+    also = [
+        "tabular-whole",
+        "inverse-whole",
+        *(f"photos{end}-whole" for end in ("", "-reliability", "-psnr")),
+    ]
     own = [name.removesuffix("-mnist5k") for name in written if name not in also]
     longer = [f"{name}-mnist5k-whole" for name in chains]
     assert own == [*names.split(), *kept, *chains, *longer]
