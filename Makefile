@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos diffusion diffusion-digits photo-models dimension second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits photo-models dimension second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,6 +134,12 @@ diffusion: install ## diffusion in few steps at length, about an hour on 2 cores
 
 diffusion-digits: install ## the bounds of digits by steps and covariance, about two hours of one core -> reports/whole/diffusion-digits
 	python -m hosm.experiment.diffusion.study.digits build/diffusion-digits/model reports/whole/diffusion-digits
+
+inverse: install ## linear inverse problems at length, an hour and more on 2 cores -> reports/whole/inverse
+	rm -rf build/inverse && git clone -q . build/inverse
+	cd build/inverse && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/inverse OMP_NUM_THREADS=1 dvc repro --single-item inverse
+	mkdir -p reports/whole/inverse && cp build/inverse/data/results/inverse/* reports/whole/inverse/
 
 photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs apt of Debian
 	mkdir -p build/wallpapers

@@ -24,15 +24,16 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "samplers": "checks io noise",
     "diffusion": "checks noise operators autodiff tweedie",
     "pictures": "checks io noise operators networks objectives training uncertainty",
+    "inverse": "checks noise operators autodiff tweedie uncertainty",
     "causal": "checks io estimator",
     "cli": "checks io estimator pictures",
     "moved": "",
 }
-ABOVE = {"causal", "diffusion", "pictures", "cli", "moved"}
+ABOVE = {"causal", "diffusion", "inverse", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos diffusion"
-DRAWERS += " dimension training_losses"
+DRAWERS += " dimension inverse training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
     "run": "settings",

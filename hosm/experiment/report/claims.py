@@ -11,6 +11,7 @@ from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.diffusion.claims import diffusion_claims
 from hosm.experiment.diversity.claims import diversity_claims
+from hosm.experiment.inverse.claims import inverse_claims
 from hosm.experiment.mixing.claims import sampling_claims
 from hosm.experiment.photos.claims import photos_claims
 from hosm.experiment.presenting.judge import Claim
@@ -41,4 +42,5 @@ def claims(results: Results) -> list[Claim]:
         *tabular_claims(results.tabular.longest),
         *photos_claims(results.photos.longest),
         *diffusion_claims(results.diffusion.longest),
+        *inverse_claims(results.inverse.longest),
     ]

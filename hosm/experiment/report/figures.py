@@ -7,6 +7,7 @@ from hosm.experiment.cost.figures import cost_drawings
 from hosm.experiment.denoising.figures import denoising_drawings
 from hosm.experiment.diffusion.figures import diffusion_drawings
 from hosm.experiment.diversity.figures import diversity_drawings
+from hosm.experiment.inverse.figures import inverse_drawings
 from hosm.experiment.mixing.figures import mixing_drawings
 from hosm.experiment.photos.figures import photos_drawings
 from hosm.experiment.presenting.style import Drawings, save_figure
@@ -30,6 +31,7 @@ def drawings(results: Results) -> Drawings:
         **tabular_drawings(results.tabular),
         **photos_drawings(results.photos),
         **diffusion_drawings(results.diffusion),
+        **inverse_drawings(results.inverse),
         **training_drawings(results.training),
     }
     for name, denoiser in results.denoisers.items():

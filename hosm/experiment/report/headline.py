@@ -8,6 +8,7 @@ from hosm.experiment.accuracy.headline import accuracy_findings, accuracy_headli
 from hosm.experiment.cost.headline import cost_findings, cost_lines
 from hosm.experiment.denoising.headline import denoising_findings, denoising_lines
 from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_lines
+from hosm.experiment.inverse.headline import inverse_findings, inverse_lines
 from hosm.experiment.mixing.headline import mixing_findings, mixing_lines
 from hosm.experiment.photos.headline import photos_findings, photos_lines
 from hosm.experiment.presenting.headline import Finding, HeadlineLine
@@ -34,6 +35,7 @@ def _lines(results: Results) -> list[HeadlineLine]:
         *tabular_lines(results.tabular.run),
         *photos_lines(results.photos.longest),
         *diffusion_lines(results.diffusion.longest),
+        *inverse_lines(results.inverse.longest),
     ]
 
 
@@ -62,6 +64,7 @@ def _findings(results: Results) -> list[Finding]:
         *photos_findings(results.photos.longest),
         *mixing_findings(results.mixing.longest),
         *diffusion_findings(results.diffusion.longest),
+        *inverse_findings(results.inverse.longest),
     ]
 
 

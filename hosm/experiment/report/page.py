@@ -45,6 +45,7 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
         for kind in ("diagonal", "hessian", "score")
         for ending in ("", LONGER)
     },
+    **{f"inverse{ending}": ["Model", "Task"] for ending in ("", LONGER)},
     "figure1-errors": ["Target of s2"],
     "figure1-errors-whole": ["Target of s2"],
 }
@@ -175,6 +176,7 @@ def page_context(
         "tabular_whole": results.tabular.whole,
         "photos_whole": results.photos.whole,
         "diffusion_whole": results.diffusion.whole,
+        "inverse_whole": results.inverse.whole,
         "reduction_whole": results.reduction.whole,
         "sampling_whole": results.mixing.whole and results.mixing.whole.card,
         "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},

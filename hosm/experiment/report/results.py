@@ -10,6 +10,7 @@ from hosm.experiment.cost.results import Cost, load_cost
 from hosm.experiment.denoising.results import Denoising, load_denoising
 from hosm.experiment.diffusion.results import Diffusion, load_diffusion
 from hosm.experiment.diversity.results import Diversity, load_diversity
+from hosm.experiment.inverse.results import Inverse, load_inverse
 from hosm.experiment.mixing.results import Mixing, load_mixing
 from hosm.experiment.photos.results import Photos, load_photos
 from hosm.experiment.reduction.results import Reduction, load_reduction
@@ -43,6 +44,7 @@ class Results:
     tabular: Tabular
     photos: Photos
     diffusion: Diffusion
+    inverse: Inverse
     training: dict[str, pd.DataFrame]
     opinions: pd.DataFrame | None = None
 
@@ -78,6 +80,7 @@ def load_results(root: Path) -> Results:
         tabular=load_tabular(found, kept),
         photos=load_photos(found, kept),
         diffusion=load_diffusion(found, kept),
+        inverse=load_inverse(found, kept),
         training=load_training_losses(found),
         opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

@@ -9,6 +9,7 @@ from hosm.experiment.settings.images import (
     ScalesParams,
     UncertaintyParams,
 )
+from hosm.experiment.settings.inverse import InverseParams
 from hosm.experiment.settings.loading import Params, check_rank, load_params
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import Backbone, ModelParams, Regime, SettingsError
@@ -29,6 +30,7 @@ __all__ = [
     "MixingParams",
     "ModelParams",
     "Params",
+    "InverseParams",
     "PhotosParams",
     "PrepareParams",
     "ReductionParams",

@@ -21,6 +21,7 @@ from hosm.experiment.settings.images import (
     ScalesParams,
     UncertaintyParams,
 )
+from hosm.experiment.settings.inverse import InverseParams
 from hosm.experiment.settings.layers import Layers, mapping
 from hosm.experiment.settings.machines_and_data import ClusterParams, PrepareParams
 from hosm.experiment.settings.model import ModelParams, Section, SettingsError
@@ -77,6 +78,7 @@ class Params(Section):
     tabular: TabularParams
     photos: PhotosParams
     diffusion: DiffusionParams
+    inverse: InverseParams
 
     def trained(self, name: str) -> ModelParams:
         """Return the settings of a model of the section `train`.

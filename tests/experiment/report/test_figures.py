@@ -24,13 +24,14 @@ def written(results, tmp_path_factory):
 def test_every_figure_is_a_small_png_of_page_width(written):
     names = "accuracy targets whole reduction speed losses growth tuning curves equal-steps"
     names += " step-bias two-modes snapshots single-chains plane tabular tabular-digits"
-    names += " tabular-rows-whole photos photos-reliability photos-psnr diffusion training"
+    names += " tabular-rows-whole photos photos-reliability photos-psnr diffusion inverse training"
     names += " calibration explained variance directions traversals"
     kept = ["calibration-mnist5k-whole", "explained-mnist5k-whole"]  # which have no pictures
     chains = "classes steps noise chains".split()
     also = [
         "tabular-whole",
         "diffusion-whole",
+        "inverse-whole",
         *(f"photos{end}-whole" for end in ("", "-reliability", "-psnr")),
     ]
     own = [name.removesuffix("-mnist5k") for name in written if name not in also]

@@ -77,6 +77,7 @@ def paths(root):
     names = [f"{name}-mnist5k" if name in of_images else name for name in FIGURES]
     whole = ("calibration", "explained", "classes", "steps", "noise", "chains")
     names += [*(f"{name}-mnist5k-whole" for name in whole), "tabular-whole", "diffusion-whole"]
+    names += ["inverse-whole"]
     names += [f"photos{end}-whole" for end in ("", "-reliability", "-psnr")]
     made = {name: root / f"{name}.png" for name in names}
     for path in made.values():

@@ -1,0 +1,1 @@
+"""Linear inverse problems: posterior samples with a learned covariance beside others'."""
