@@ -24,6 +24,7 @@ MARKUP = re.compile(
 SECTIONS = (  # in the order in which they are read
     *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
     *("objectives", "training", "uncertainty", "samplers", "metrics", "estimator", "causal"),
+    "inverse",
     *("io", "cli", "checks"),
 )
 sys.path.insert(0, str(ROOT))
