@@ -24,7 +24,7 @@ MARKUP = re.compile(
 SECTIONS = (  # in the order in which they are read
     *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
     *("exact_scores", "objectives", "training", "uncertainty", "samplers", "diffusion", "metrics"),
-    *("estimator", "pictures", "causal", "io", "cli", "checks"),
+    *("estimator", "pictures", "inverse", "causal", "io", "cli", "checks"),
 )
 CONTENTS = {  # title of a part of the site -> its pages, in the order in which they are read
     "Begin": ("installation", "which-function", "guide", "glossary"),

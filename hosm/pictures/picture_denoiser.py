@@ -51,7 +51,7 @@ from hosm.pictures.noisy_only import (
 )
 from hosm.pictures.objective import PictureObjective
 from hosm.pictures.tiles import Tile, margin, part, tiles
-from hosm.training import Progress, Settings, fit, load_checkpoint, save_checkpoint
+from hosm.training import Progress, Settings, TrainingResult, fit, load_checkpoint, save_checkpoint
 
 __all__ = ["PictureDenoiser"]
 
@@ -166,11 +166,8 @@ class PictureDenoiser:
         low, high = self.sigma or self._usual_range()
         self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
         train, held = _divided(pages, self.crop)
-        model, origin = self._model(channels), self._origin(start, channels)
-        if origin is not None:
-            model.load_state_dict(origin.model_.state_dict())
+        model, seen = self._begin(channels, start)
         settings = self._settings(model.sigma)
-        seen = origin and (origin.model_.sigma, origin.history_[-1])
         kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)} {seen}")
         result = fit(
             model,
@@ -182,10 +179,7 @@ class PictureDenoiser:
             state=kept.state(),
         )
         kept.remove()
-        model.load_state_dict(result.weights)
-        self.model_ = model.eval().requires_grad_(False)
-        self.history_ = result.history
-        self.factors_: dict[float, float] | None = None
+        self._finish(model, result)
         return self
 
     def calibrate(
@@ -266,12 +260,13 @@ class PictureDenoiser:
             )
         return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def _origin(
-        self, start: PictureDenoiser | Literal["photos"] | None, channels: int
-    ) -> PictureDenoiser | None:
-        """Return the denoiser whose network the training goes on from, if there is one."""
+    def _begin(
+        self, channels: int, start: PictureDenoiser | Literal["photos"] | None
+    ) -> tuple[PictureModel, object]:
+        """Return the model that the training begins with, and what tells its origin from others."""
+        model = self._model(channels)
         if start is None:
-            return None
+            return model, None
         if isinstance(start, str):
             check_choice("start", start, ("photos",))
             start = self.pretrained(channels)
@@ -282,7 +277,15 @@ class PictureDenoiser:
         if shapes[0] != shapes[1]:
             found, own = ("rank {}, widths {}, blocks {}, channels {}".format(*s) for s in shapes)
             raise ValueError(f"start must be a network of {own}, got {found}")
-        return start
+        model.load_state_dict(start.model_.state_dict())
+        return model, (start.model_.sigma, start.history_[-1])
+
+    def _finish(self, model: PictureModel, result: TrainingResult) -> None:
+        """Take over what was learned."""
+        model.load_state_dict(result.weights)
+        self.model_ = model.eval().requires_grad_(False)
+        self.history_ = result.history
+        self.factors_: dict[float, float] | None = None
 
     def _settings(self, sigma: Any) -> Settings:  # noqa: ANN401
         return Settings(

@@ -36,8 +36,8 @@ def inverse_findings(run: InverseRun) -> Iterator[Finding]:
     tasks, worst = _worst(run)
     best = min((name for name in worst if name != OURS), key=lambda name: worst[name])
     yield Finding(
-        "How far intervals of 50, 80 and 95 % are from holding that share of the posterior's draws, "
-        f"at the worst of {tasks} linear inverse problems, in points.",
+        "How far intervals of 50, 80 and 95 % are from holding that share of the posterior's "
+        f"draws, at the worst of {tasks} linear inverse problems, in points.",
         f"{worst[OURS]:.1f}",
         f"{worst[best]:.1f} by {NAMES[best]}",
     )
