@@ -100,6 +100,7 @@ class PictureDenoiser:
 
     model_: PictureModel
     history_: list[dict[str, float]]
+    factors_: dict[float, float] | None
 
     def __init__(
         self,
@@ -263,7 +264,7 @@ class PictureDenoiser:
     def _begin(
         self, channels: int, start: PictureDenoiser | Literal["photos"] | None
     ) -> tuple[PictureModel, object]:
-        """Return the model that the training begins with, and what tells its origin from others."""
+        """Return the model that a training begins with, and what tells its origin from others."""
         model = self._model(channels)
         if start is None:
             return model, None
@@ -285,7 +286,7 @@ class PictureDenoiser:
         model.load_state_dict(result.weights)
         self.model_ = model.eval().requires_grad_(False)
         self.history_ = result.history
-        self.factors_: dict[float, float] | None = None
+        self.factors_ = None
 
     def _settings(self, sigma: Any) -> Settings:  # noqa: ANN401
         return Settings(
