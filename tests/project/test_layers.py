@@ -48,6 +48,7 @@ EXPERIMENT = {  # folder of the experiment -> the folders that it may import, be
 }
 TOOLS = {  # package -> the only places of the experiment that import it
     "ray": ("cluster", "doctor/other_machines.py"),
+    "dvc": ("run/repro/plan.py",),
     "fsspec": ("run/exchange.py",),
     "mlflow": ("run/tracking.py",),
     "skimage": ("photos/study/rivals.py",),

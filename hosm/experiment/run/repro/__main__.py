@@ -1,0 +1,12 @@
+"""Entry point: `python -m hosm.experiment.run.repro [arguments of dvc repro]`."""
+
+import sys
+
+from hosm.experiment.run.process import PROJECT
+from hosm.experiment.run.repro.command import reproduce
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(reproduce(PROJECT, sys.argv[1:]))
+    except OSError as error:
+        raise SystemExit(f"error: {error}") from error
