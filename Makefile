@@ -28,7 +28,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 install: $(VENV)/.installed ## create .venv with the pinned dependencies
 
 repro: install ## run the whole experiment; the result is reports/index.html
-	python -m hosm.experiment.run.repro
+	python -m hosm.experiment.repro
 
 smoke: install ## the same with the smoke profile, in a copy, to see that everything works
 	sh tests/smoke.sh

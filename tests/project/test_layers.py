@@ -43,12 +43,13 @@ EXPERIMENT = {  # folder of the experiment -> the folders that it may import, be
     "cluster": "settings run data shared train",
     "presenting": "settings run data shared",
     "doctor": "settings run cluster",
+    "repro": "settings run",
     **{drawer: f"{BELOW} presenting" for drawer in DRAWERS.split()},
     "report": f"{BELOW} presenting {DRAWERS}",
 }
 TOOLS = {  # package -> the only places of the experiment that import it
     "ray": ("cluster", "doctor/other_machines.py"),
-    "dvc": ("run/repro/plan.py",),
+    "dvc": ("repro/plan.py",),
     "fsspec": ("run/exchange.py",),
     "mlflow": ("run/tracking.py",),
     "skimage": ("photos/study/rivals.py",),

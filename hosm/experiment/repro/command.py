@@ -1,6 +1,6 @@
 """`dvc repro` with its progress shown, everything that it prints in a log, its seconds in a file.
 
-    python -m hosm.experiment.run.repro [arguments of dvc repro]
+    python -m hosm.experiment.repro [arguments of dvc repro]
 
 The log is runs/repro.log, the seconds are in runs/stage_seconds.json. DVC's exit status is kept,
 and signals are passed on: SIGINT to DVC and its stage, as a terminal does, the others to DVC.
@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hosm.experiment.repro.expected import SECONDS, expected_seconds, known_seconds, profile
+from hosm.experiment.repro.plan import planned
+from hosm.experiment.repro.view import View
 from hosm.experiment.run.process import die_with_parent
-from hosm.experiment.run.repro.expected import SECONDS, expected_seconds, known_seconds, profile
-from hosm.experiment.run.repro.plan import planned
-from hosm.experiment.run.repro.view import View
 from hosm.io import write_whole
 
 __all__ = ["reproduce"]

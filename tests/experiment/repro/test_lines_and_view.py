@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from hosm.experiment.run.repro.expected import seconds_left
-from hosm.experiment.run.repro.lines import is_chatter, news, plain
-from hosm.experiment.run.repro.view import View
+from hosm.experiment.repro.expected import seconds_left
+from hosm.experiment.repro.lines import is_chatter, news, plain
+from hosm.experiment.repro.view import View
 
 STEP = "\x1b[36m(RayTrainWorker pid=5016)\x1b[0m step 500/2500  train_dsm -1.7600\n"
 CHATTER = [

@@ -1,9 +1,9 @@
-"""Entry point: `python -m hosm.experiment.run.repro [arguments of dvc repro]`."""
+"""Entry point: `python -m hosm.experiment.repro [arguments of dvc repro]`."""
 
 import sys
 
+from hosm.experiment.repro.command import reproduce
 from hosm.experiment.run.process import PROJECT
-from hosm.experiment.run.repro.command import reproduce
 
 if __name__ == "__main__":
     try:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from hosm.experiment.run.repro.command import reproduce
-from hosm.experiment.run.repro.expected import REFERENCE, expected_seconds
-from hosm.experiment.run.repro.plan import planned
+from hosm.experiment.repro.command import reproduce
+from hosm.experiment.repro.expected import REFERENCE, expected_seconds
+from hosm.experiment.repro.plan import planned
 
 ROOT = Path(__file__).resolve().parents[4]
 GRAPH = "stages:\n" + "".join(
@@ -74,7 +74,7 @@ def test_a_signal_is_passed_on(project, number):
     trap = f"trap 'exit {40 + number}' {int(number)}"
     code = f"{trap}; echo \"Running stage 'a':\"; while :; do sleep .1; done"
     root = project(code)
-    command = [sys.executable, "-m", "hosm.experiment.run.repro"]
+    command = [sys.executable, "-m", "hosm.experiment.repro"]
     with subprocess.Popen(
         command,
         cwd=root,

@@ -8,8 +8,8 @@ from typing import TextIO
 
 from tabulate import tabulate
 
-from hosm.experiment.run.repro.expected import seconds_left
-from hosm.experiment.run.repro.lines import News, is_chatter, news, plain
+from hosm.experiment.repro.expected import seconds_left
+from hosm.experiment.repro.lines import News, is_chatter, news, plain
 
 __all__ = ["View"]
 
