@@ -14,7 +14,7 @@ from hosm.experiment.repro.command import reproduce
 from hosm.experiment.repro.expected import REFERENCE, expected_seconds
 from hosm.experiment.repro.plan import planned
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 GRAPH = "stages:\n" + "".join(
     f"  {name}: {{cmd: echo {name}, deps: [{source}], outs: [{out}]}}\n"
     for name, source, out in (("first", "start", "one"), ("second", "one", "two"))
