@@ -29,13 +29,8 @@ SECTIONS = (  # in the order in which they are read
 CONTENTS = {  # title of a part of the site -> its pages, in the order in which they are read
     "Begin": ("installation", "which-function", "guide", "glossary"),
     "Subjects": (
-        "tables",
-        "photographs",
-        "uncertainty",
-        "sampling",
-        "diffusion",
-        "targets",
-        "cost",
+        *("tables", "photographs", "uncertainty", "sampling", "diffusion"),
+        *("inverse-problems", "dimension", "targets", "cost"),
     ),
     "Use": ("command-line", "examples", "experiment", "cluster", "troubleshooting"),
     "Reproduction": ("claims", "negative-results"),
