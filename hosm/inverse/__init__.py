@@ -2,12 +2,11 @@
 
 `linear_operators` has A as a pair of functions (inpainting, super-resolution, blur, any other);
 `conditioning` adds a measurement to the posterior N(m, C) of a noisy point, by
-`conjugate_gradients`; `guidance` has the methods that are known for the same task; and
+`solver`; `guidance` has the methods that are known for the same task; and
 `posterior_sampling` runs any of them along a decreasing sequence of noise scales.
 """
 
 from hosm.inverse.conditioning import Measured, measured
-from hosm.inverse.conjugate_gradients import Solution, conjugate_gradients
 from hosm.inverse.linear_operators import (
     LinearOperator,
     blur,
@@ -21,6 +20,7 @@ from hosm.inverse.posterior_sampling import (
     noise_levels,
     posterior_samples,
 )
+from hosm.inverse.solver import Solution, conjugate_gradients
 
 __all__ = [
     "METHODS",

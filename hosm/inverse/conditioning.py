@@ -43,8 +43,8 @@ import torch
 from torch import Generator, Tensor
 
 from hosm.checks import check_number, check_one_shape, checked
-from hosm.inverse.conjugate_gradients import conjugate_gradients
 from hosm.inverse.linear_operators import LinearOperator
+from hosm.inverse.solver import conjugate_gradients
 from hosm.noise import standard_normal
 from hosm.operators import DiagonalPlusLowRank, positive_inverse
 from hosm.tweedie import posterior_covariance, posterior_mean

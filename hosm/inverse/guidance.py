@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 
 from hosm.autodiff import pulled_back
-from hosm.inverse.conjugate_gradients import conjugate_gradients
 from hosm.inverse.linear_operators import LinearOperator
+from hosm.inverse.solver import conjugate_gradients
 
 __all__ = ["RIVALS", "Denoised", "Problem", "differentiable", "dps", "mmps", "pigdm", "tmpd"]
 

@@ -106,6 +106,7 @@ def test_mixtures_are_near_their_exact_posterior(dimension):
         draws, others = truth.sample(n, generator), law.sample(n, generator)
         assert sliced_distance(found.draws[:, i], draws) < sliced_distance(others, draws) / 5
         inside = (draws >= low[i]) & (draws <= high[i])
+        # three standard errors of shares among so many draws, of coordinates that go together
         assert float(inside.double().mean()) == pytest.approx(0.8, abs=0.04)
 
 

@@ -122,7 +122,7 @@ def test_every_table_is_filled(parsed, results):
 
 def test_every_picture_is_inline_with_words_for_those_who_cannot_see_it(parsed):
     thumbnails = len(paper().claims)
-    assert len(parsed.images) == thumbnails + len(FIGURES) + 11  # of what is kept
+    assert len(parsed.images) == thumbnails + len(FIGURES) + 12  # of what is kept
     for image in parsed.images:
         content = base64.b64decode(image["src"].partition(",")[2])
         assert content.startswith(b"\x89PNG")

@@ -26,6 +26,7 @@ def test_solutions_are_those_of_a_dense_solver(systems):
     matrices, b = systems
     found = conjugate_gradients(products(matrices), b, tolerance=1e-13)
     torch.testing.assert_close(found.values, torch.linalg.solve(matrices, b), **ILL_CONDITIONED)
+    # what was asked for
     assert found.converged and found.residual <= 1e-13
 
 
