@@ -7,10 +7,11 @@ rank (Meng, Song, Li and Ermon, NeurIPS 2021, theorem 1). Given y as well it bec
     mean  m + C A^T (A C A^T + s^2 I)^-1 (y - A m),
 
 where C v is a product with an operator, A and A^T are functions, and the inverse is conjugate
-gradients (as in Rozet, Andry, Lanusse and Louppe, "Learning Diffusion Priors from Observations by
-Expectation Maximization", NeurIPS 2024): nothing of D x D. Draws of the same law come from draws
-(x', y') of N(m, C) and its measurement, corrected in the same way by y - y' (Papandreou and
-Yuille, "Gaussian Sampling by Local Perturbations", NeurIPS 2010); their variance is the map.
+gradients: nothing of D x D (`hosm.inverse.measured`; as in Rozet, Andry, Lanusse and Louppe,
+"Learning Diffusion Priors from Observations by Expectation Maximization", NeurIPS 2024). Draws of
+the same law come from draws (x', y') of N(m, C) and its measurement, corrected in the same way by
+y - y' (Papandreou and Yuille, "Gaussian Sampling by Local Perturbations", NeurIPS 2010); their
+variance is the map.
 
 The law is a mixture of three textures of 12 x 12 pixels, so that the exact posterior, a mixture of
 as many Gaussians, stands beside what was learned from 4,000 pictures. About a minute of one core:
@@ -21,7 +22,6 @@ as many Gaussians, stands beside what was learned from 4,000 pictures. About a m
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ from torch import Tensor
 
 import hosm
 from hosm.distributions import GaussianMixture
+from hosm.inverse import inpainting, measured
 
 SIDE, KINDS = 12, ((6.0, 1.5, 0.0), (6.0, 1.5, np.pi / 2), (2.5, 2.5, 0.0))  # lengths, angle
 SIGMA, LITTLE, KNOWN = 0.7, 0.05, 0.15  # noise of all pixels, of the known ones, their share
@@ -48,37 +49,6 @@ def textures() -> GaussianMixture:
     stack = torch.tensor(np.stack(covariances))
     means = torch.zeros(len(KINDS), SIDE**2, dtype=torch.float64)
     return GaussianMixture(means.new_full((len(KINDS),), 1 / len(KINDS)), means, stack)
-
-
-def conjugate_gradients(
-    product: Callable[[Tensor], Tensor], b: Tensor, steps: int = 200
-) -> Tensor:
-    """Solve M u = b for each of a batch of right sides (n, k), M given by its products."""
-    u, r = torch.zeros_like(b), b.clone()
-    p, square = r, r.square().sum(1, keepdim=True)
-    first = square.clone()
-    for _ in range(200):
-        if bool((square <= 1e-16 * first).all()):
-            break
-        image = product(p)
-        step = square / (p * image).sum(1, keepdim=True).clamp_min(1e-300)
-        u, r = u + step * p, r - step * image
-        last, square = square, r.square().sum(1, keepdim=True)
-        p = r + square / last.clamp_min(1e-300) * p
-    return u
-
-
-def corrected(law: object, x: Tensor, y: Tensor, known: Tensor) -> Tensor:
-    """Return x + C A^T (A C A^T + s^2 I)^-1 (y - A x) for points x (n, D) and pixels y (n, k)."""
-
-    def spread(u: Tensor) -> Tensor:  # C A^T u
-        whole = x.new_zeros(x.shape)
-        whole[:, known] = u
-        return law.covariance @ whole
-
-    return x + spread(
-        conjugate_gradients(lambda u: spread(u)[:, known] + LITTLE**2 * u, y - x[:, known])
-    )
 
 
 def exact(
@@ -149,12 +119,10 @@ def main() -> None:
     y = y + LITTLE * torch.randn(y.shape, generator=generator, dtype=torch.float64)
 
     denoised = estimator.posterior(x_noisy).law
-    mean = corrected(denoised, denoised.mean, y, known)
-    draws = []
-    for x in denoised.sample(10 if options.quick else 100, generator):
-        e = torch.randn(y.shape, generator=generator, dtype=torch.float64)
-        draws.append(corrected(denoised, x, y + LITTLE * e, known))
-    variance = (torch.stack(draws) - mean).square().mean(0)
+    given = measured(denoised, inpainting(known), y, LITTLE)
+    mean = given.mean()
+    draws = torch.stack([given.draw(generator) for _ in range(10 if options.quick else 100)])
+    variance = (draws - mean).square().mean(0)
     true_mean, true_variance = exact(law, x_noisy, y, known)
     for name, m, v in (
         ("noisy picture alone, learned", denoised.mean, denoised.variance),

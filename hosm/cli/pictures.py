@@ -48,16 +48,11 @@ def fit(options: Namespace, report: Report) -> Facts:
     )
     pages = open_pages(options.data)
     noise = None if options.noise is None else _number("noise", options.noise)
-    denoiser.fit(pages, noise=noise, pairs=options.pairs, start=_start(options.start))
+    denoiser.fit(pages, noise=noise, pairs=options.pairs, start=options.start)
     denoiser.save(options.out)
     facts = {"pictures": len(pages), **about(denoiser)}
     facts["seconds"] = round(time.perf_counter() - start, 1)
     return facts | {"files": [options.out]}
-
-
-def _start(name: str | None) -> Any:  # noqa: ANN401
-    """Return the denoiser that --start names, a file or one that comes with the package."""
-    return name if name in (None, SHIPPED) else PictureDenoiser.load(str(name))
 
 
 def describe(model: str) -> Facts:

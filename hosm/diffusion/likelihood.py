@@ -36,7 +36,8 @@ from hosm.autodiff import pulled_back
 from hosm.checks import check_count, check_number, checked
 from hosm.diffusion.covariances import Covariance, Model, score_function
 from hosm.diffusion.gaussian_steps import GaussianStep, diagonal_of
-from hosm.noise import rademacher, standard_normal
+from hosm.diffusion.schedules import checked_scales
+from hosm.noise import check_scales, rademacher, standard_normal
 
 __all__ = [
     "Bound",
@@ -142,8 +143,8 @@ def variational_bound(
     Raises:
         ValueError: shapes or noise scales that do not fit.
     """
-    checked("x", x, "n", "D")
-    scales = checked("sigmas", sigmas, "N").tolist()
+    scales = checked_scales(x, sigmas)
+    checked("prior", prior.mean, *x.shape)
     total = torch.zeros_like(x[:, 0])
     for sigma, sigma_next in zip(scales[:-2], scales[1:-1], strict=True):
         x_t = x + sigma * standard_normal(x, generator)
@@ -225,7 +226,9 @@ def flow_log_likelihood(
         ValueError: a value out of its range, or shapes that do not fit.
     """
     checked("x", x, "n", "D")
+    checked("prior", prior.mean, *x.shape)
     check_count("steps", steps)
+    check_scales(sigma_range)
     low, high = sigma_range
     width = math.log(high / low) / steps
     integral = torch.zeros_like(x[:, 0])

@@ -28,6 +28,7 @@ from torch import Generator, Tensor
 from hosm.checks import check_count, check_generator, check_number, checked
 from hosm.diffusion.covariances import Covariance, Model, score_function
 from hosm.diffusion.gaussian_steps import GaussianStep
+from hosm.diffusion.schedules import checked_scales
 from hosm.operators import DiagonalPlusLowRank
 from hosm.tweedie import posterior_mean
 
@@ -62,18 +63,10 @@ def start(mean: Tensor, variance: Tensor, sigma: float, n: int) -> GaussianStep:
     checked("variance", variance, *mean.shape)
     check_number("sigma", sigma)
     check_count("n", n)
+    if not bool((variance >= 0).all()):
+        raise ValueError(f"variance must be at least 0, got {float(variance.min()):g}")
     whole = (variance + sigma**2).expand(n, -1)
     return GaussianStep(mean.expand(n, -1), DiagonalPlusLowRank.from_diagonal(whole))
-
-
-def _checked_scales(x: Tensor, sigmas: Tensor) -> list[float]:
-    """Return noise scales that decrease to 0 as numbers; ValueError for others."""
-    checked("x", x, "n", "D")
-    scales = checked("sigmas", sigmas, "N").tolist()
-    falls = all(low < high for high, low in zip(scales, scales[1:], strict=False))
-    if len(scales) < 2 or not falls or scales[-1] != 0:
-        raise ValueError(f"sigmas must decrease and end at 0, got {scales}")
-    return scales
 
 
 @torch.no_grad()
@@ -99,7 +92,7 @@ def ancestral(
     Raises:
         ValueError: shapes or noise scales that do not fit.
     """
-    scales = _checked_scales(x, sigmas)
+    scales = checked_scales(x, sigmas)
     check_generator(generator, x.device)
     for sigma, sigma_next in zip(scales, scales[1:], strict=False):
         if sigma_next == 0 and not last_noise:
@@ -121,7 +114,7 @@ def ddim(model: Model, x: Tensor, sigmas: Tensor) -> Draws:
     Raises:
         ValueError: shapes or noise scales that do not fit.
     """
-    scales, score = _checked_scales(x, sigmas), score_function(model)
+    scales, score = checked_scales(x, sigmas), score_function(model)
     for sigma, sigma_next in zip(scales, scales[1:], strict=False):
         mean = posterior_mean(x, score(x, sigma), sigma)
         x = mean + sigma_next / sigma * (x - mean)
@@ -140,7 +133,7 @@ def dpm_solver(model: Model, x: Tensor, sigmas: Tensor) -> Draws:
     Raises:
         ValueError: shapes or noise scales that do not fit.
     """
-    scales, score = _checked_scales(x, sigmas), score_function(model)
+    scales, score = checked_scales(x, sigmas), score_function(model)
     logs = torch.tensor(scales[:-1], dtype=torch.float64).log().neg().tolist()
     before = x
     for i, (sigma, sigma_next) in enumerate(zip(scales, scales[1:], strict=False)):
@@ -165,7 +158,7 @@ def heun(model: Model, x: Tensor, sigmas: Tensor) -> Draws:
     Raises:
         ValueError: shapes or noise scales that do not fit.
     """
-    scales, score = _checked_scales(x, sigmas), score_function(model)
+    scales, score = checked_scales(x, sigmas), score_function(model)
     for sigma, sigma_next in zip(scales, scales[1:], strict=False):
         slope = -sigma * score(x, sigma)
         ahead = x + (sigma_next - sigma) * slope

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hosm.checks import check_count, check_number
+from hosm.checks import check_count, check_number, checked
 
-__all__ = ["EDM", "VE", "Schedule", "VPCosine", "VPLinear"]
+__all__ = ["EDM", "VE", "Schedule", "VPCosine", "VPLinear", "checked_scales"]
 
 
 @dataclass(frozen=True)
@@ -194,3 +194,21 @@ class EDM(Schedule):
         """Return the time t at which the noise scale is sigma, of any shape."""
         low, high = self.low ** (1 / self.rho), self.high ** (1 / self.rho)
         return (sigma ** (1 / self.rho) - low) / (high - low)
+
+
+def checked_scales(x: Tensor, sigmas: Tensor) -> list[float]:
+    """Return the noise scales of steps as numbers.
+
+    Args:
+        x: points that take the steps, shape (n, D).
+        sigmas: decreasing noise scales of which the last is 0, shape (N + 1,).
+
+    Raises:
+        ValueError: points of another shape, or scales that do not decrease or end elsewhere.
+    """
+    checked("x", x, "n", "D")
+    scales = checked("sigmas", sigmas, "N").tolist()
+    falls = all(low < high for high, low in zip(scales, scales[1:], strict=False))
+    if len(scales) < 2 or not falls or scales[-1] != 0:
+        raise ValueError(f"sigmas must decrease and end at 0, got {scales}")
+    return scales

@@ -129,7 +129,7 @@ class PictureDenoiser:
         *,
         noise: float | Literal["auto"] | None = None,
         pairs: Pictures | None = None,
-        start: PictureDenoiser | Literal["photos"] | None = None,
+        start: PictureDenoiser | str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn from clean pictures, or from noisy ones alone.
 
@@ -150,9 +150,9 @@ class PictureDenoiser:
                 the median of what `hosm.pictures.noise_level` estimates of each.
             pairs: a second noisy version of each picture, whose noise is independent of that in
                 the first and of the same scale.
-            start: a trained denoiser whose network the training goes on from, which takes fewer
-                pictures and steps than one from nothing; `photos` for the one that comes with
-                the package. Its channels, `rank`, `widths` and `blocks` must be these.
+            start: a trained denoiser, its file, or `photos` for the one that comes with the
+                package, whose network the training goes on from, in fewer steps than from
+                nothing. Its channels, `rank`, `widths` and `blocks` must be these.
 
         Raises:
             ValueError: pictures of several kinds, too small, not finite, or without contrast;
@@ -262,15 +262,14 @@ class PictureDenoiser:
         return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def _begin(
-        self, channels: int, start: PictureDenoiser | Literal["photos"] | None
+        self, channels: int, start: PictureDenoiser | str | os.PathLike[str] | None
     ) -> tuple[PictureModel, object]:
         """Return the model that a training begins with, and what tells its origin from others."""
         model = self._model(channels)
         if start is None:
             return model, None
-        if isinstance(start, str):
-            check_choice("start", start, ("photos",))
-            start = self.pretrained(channels)
+        if not isinstance(start, PictureDenoiser):
+            start = self.pretrained(channels) if start == "photos" else self.load(start)
         shapes = [
             (each.rank, each.widths, each.blocks, own)
             for each, own in ((start, start.model_.channels), (self, channels))

@@ -28,6 +28,7 @@ from tests.tolerances import FLOAT64, monte_carlo
 
 LAW = gaussian()
 MODEL = ExactScores(LAW)
+SIGMAS = torch.tensor([1.0, 0.0], dtype=F64)
 
 
 def exact_prior(sigma, n):
@@ -131,3 +132,13 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="steps must be a whole number of 1 or more, got 0"):
         flow_log_likelihood(MODEL, x, (0.1, 1.0), 0, exact_prior(1.0, 2))
     assert Beta(2.0).data_std == 2.0
+    with pytest.raises(ValueError, match=r"a range of sigma must be \(low, high\)"):
+        flow_log_likelihood(MODEL, x, (5.0, 0.1), 4, exact_prior(5.0, 2))
+    with pytest.raises(ValueError, match="sigma must be a finite number above 0, got 0"):
+        flow_log_likelihood(MODEL, x, (0.0, 5.0), 4, exact_prior(5.0, 2))
+    with pytest.raises(ValueError, match="prior must have shape"):
+        flow_log_likelihood(MODEL, x, (0.1, 5.0), 4, exact_prior(5.0, 3))
+    with pytest.raises(ValueError, match="sigmas must decrease and end at 0"):
+        variational_bound(MODEL, x, torch.zeros(1), LowRank(), exact_prior(1.0, 2))
+    with pytest.raises(ValueError, match="prior must have shape"):
+        variational_bound(MODEL, x, SIGMAS, LowRank(), exact_prior(1.0, 3))

@@ -118,3 +118,8 @@ def test_bad_noise_scales(sigmas):
     x = torch.ones(2, 4, dtype=F64)
     with pytest.raises(ValueError, match="sigmas must decrease and end at 0, got"):
         ancestral(ExactScores(LAW), x, torch.tensor(sigmas), Beta())
+
+
+def test_a_start_needs_variances():
+    with pytest.raises(ValueError, match="variance must be at least 0, got -1"):
+        start(torch.zeros(2), torch.tensor([1.0, -1.0]), 5.0, 3)

@@ -9,7 +9,8 @@ from hosm.pictures.covariance import REACHES, draw, tapers, window_covariance
 
 torch.manual_seed(0)
 OWN = 0.1 + torch.rand(2, 40, 24, dtype=torch.float64)
-SHARED = torch.randn(len(REACHES), 2, 40, 24, dtype=torch.float64)
+COLUMNS = len(REACHES) + 2  # so that reaches come round again
+SHARED = torch.randn(COLUMNS, 2, 40, 24, dtype=torch.float64)
 
 
 def cut(maps, top, left, height, width):
@@ -43,8 +44,9 @@ def test_the_law_of_a_part_is_that_of_the_whole_marginalised():
     assert torch.allclose(dense(7, 3, 20, 18), dense()[index][:, index])
 
 
-@pytest.mark.parametrize("k, reach", enumerate(REACHES))
-def test_pixels_further_apart_than_twice_its_reach_share_nothing_of_a_column(k, reach):
+@pytest.mark.parametrize("k", range(COLUMNS))
+def test_pixels_further_apart_than_twice_its_reach_share_nothing_of_a_column(k):
+    reach = REACHES[k % len(REACHES)]
     shared = torch.zeros_like(SHARED)
     shared[k] = SHARED[k]
     matrix = window_covariance(OWN, shared).to_dense().view(2, 40, 24, 2, 40, 24)

@@ -183,8 +183,11 @@ def test_a_training_goes_on_from_another_model(fitted, tmp_path):
         PictureDenoiser(**{**options, "rank": 3}).fit(pictures, start=made)
     with pytest.raises(ValueError, match=r"start must be a network of .*, got .* channels"):
         PictureDenoiser(**options).fit([picture(0, colour=clean.ndim == 2)], start=made)
-    with pytest.raises(ValueError, match="start must be one of photos, got 'faces'"):
+    with pytest.raises(FileNotFoundError, match="faces"):
         PictureDenoiser(**options).fit(pictures, start="faces")
+    made.save(tmp_path / "m.hosm")
+    again = PictureDenoiser(**options).fit(pictures, start=tmp_path / "m.hosm")
+    assert np.array_equal(again.denoise(noisy, 25).mean, near)
 
 
 def test_a_training_goes_on_from_the_shipped_model():

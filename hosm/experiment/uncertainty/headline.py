@@ -51,5 +51,5 @@ def uncertainty_findings(denoisers: Mapping[str, Denoiser]) -> Iterator[Finding]
         yield Finding(
             f"Correlation of predicted variance and squared error over pixels {where}.",
             formats.number(row["correlation"], 2),
-            "0 by one variance for all pixels",
+            "1 at most",
         )

@@ -8,9 +8,9 @@ from torch import Tensor
 from hosm.distributions import GaussianMixture
 from hosm.exact_scores import ExactScores
 from hosm.experiment.settings import DiffusionParams
-from hosm.networks import ConditionalMLP
+from hosm.experiment.shared.range_models import learned_model
 from hosm.scores import ScoreModel
-from hosm.training import Settings, fit
+from hosm.training import Settings
 
 __all__ = ["ExactCovariance", "law", "seeded", "train"]
 
@@ -37,15 +37,7 @@ def law(params: DiffusionParams) -> GaussianMixture:
 
 def train(params: DiffusionParams, exact: GaussianMixture) -> ScoreModel:
     """Return a network of both scores over the range of noise, trained on fresh draws."""
-    torch.manual_seed(0)
-    model = ScoreModel(
-        ConditionalMLP(params.dimension, 2 + params.rank, params.width),
-        sigma=params.sigma,
-        rank=params.rank,
-        parametrisation="denoiser",
-        psd=True,
-        data_std=float(exact.variance.mean().sqrt()),
-    )
+    held = exact.sample(HELD, seeded(1))
     settings = Settings(
         sigma=params.sigma,
         target="likelihood",
@@ -56,10 +48,11 @@ def train(params: DiffusionParams, exact: GaussianMixture) -> ScoreModel:
         max_steps=params.max_steps,
         validate_every=params.max_steps,
     )
-    held = exact.sample(HELD, seeded(1))
-    found = fit(model, settings, lambda epoch: exact.sample(POOL, seeded(2, epoch)), held)
-    model.load_state_dict(found.weights)
-    return model.eval().requires_grad_(False)
+
+    def draw(epoch: int) -> Tensor:
+        return exact.sample(POOL, seeded(2, epoch))
+
+    return learned_model(exact, draw, held, settings, params.rank, params.width)
 
 
 @dataclass(frozen=True)

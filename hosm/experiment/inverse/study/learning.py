@@ -5,9 +5,9 @@ from torch import Tensor
 
 from hosm.distributions import GaussianMixture
 from hosm.experiment.settings import InverseParams
-from hosm.networks import ConditionalMLP
+from hosm.experiment.shared.range_models import learned_model
 from hosm.scores import ScoreModel
-from hosm.training import Settings, fit
+from hosm.training import Settings
 
 __all__ = ["learned"]
 
@@ -22,16 +22,6 @@ def learned(law: GaussianMixture, params: InverseParams) -> ScoreModel:
         law: of the clean points.
         params: sizes of the network and of its training.
     """
-    torch.manual_seed(params.seed)
-    size = {"outputs": 2 + params.rank, "width": params.width}
-    model = ScoreModel(
-        ConditionalMLP(law.dimension, **size),
-        sigma=params.sigma,
-        rank=params.rank,
-        parametrisation="denoiser",
-        psd=True,
-        data_std=float(law.variance.mean().sqrt()),
-    )
     settings = Settings(
         sigma=params.sigma,
         target="likelihood",
@@ -47,5 +37,5 @@ def learned(law: GaussianMixture, params: InverseParams) -> ScoreModel:
     def draw(epoch: int) -> Tensor:
         return law.sample(EPOCH, torch.Generator().manual_seed(epoch)).float()
 
-    model.load_state_dict(fit(model, settings, draw, draw(HELD_OUT)[:1000]).weights)
-    return model.eval()
+    held_out = draw(HELD_OUT)[:1000]
+    return learned_model(law, draw, held_out, settings, params.rank, params.width)
