@@ -57,7 +57,9 @@ def steps_figure(steps: pd.DataFrame) -> Figure:
         _draw(ax, steps[steps["mean"] == LEARNED], measure)
     floor = steps.loc[(steps["mean"] == EXACT) & steps["gap"].isna(), "distance"].mean()
     axes[1].axhline(floor, color=GREY, linestyle="-.", linewidth=1)
-    legend(figure, [key(mark, colour, name) for name, (mark, colour) in LOOKS.items()], columns=3)
+    named = {name: f"{name} (ours)" if name == BOTH else name for name in LOOKS}
+    keys = [key(mark, colour, named[name]) for name, (mark, colour) in LOOKS.items()]
+    legend(figure, keys, columns=3)
     return figure
 
 

@@ -34,10 +34,11 @@ def diffusion_lines(run: DiffusionRun) -> Iterator[HeadlineLine]:
 def diffusion_findings(run: DiffusionRun) -> Iterator[Finding]:
     """Yield the same beside the best multiple of the identity."""
     fewest, means = _gaps(run)
+    dimension = run.card["settings"]["dimension"]
     yield Finding(
-        f"What is missing to the exact log-likelihood, in nats a dimension, if a diffusion takes "
-        f"{fewest} steps whose covariance is the learned diagonal plus low rank; a mixture of "
-        f"Gaussians in {run.card['settings']['dimension']} dimensions.",
+        "How far the bound on the log-likelihood is from the exact value, in nats a dimension, if "
+        f"a diffusion takes {fewest} steps with the learned covariance; a mixture of Gaussians in "
+        f"{dimension} dimensions.",
         formats.number(means[BOTH]),
         f"{formats.number(means['optimal isotropic'])} by the best multiple of the identity",
     )

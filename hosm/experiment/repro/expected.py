@@ -9,6 +9,7 @@ import yaml
 __all__ = ["SECONDS", "expected_seconds", "known_seconds", "seconds_left"]
 
 SECONDS = Path("runs", "stage_seconds.json")
+TRUSTED = 600.0  # seconds after which the pace of this run counts as much as the expected one
 REFERENCE = Path(__file__).with_name("reference.json")
 
 
@@ -46,7 +47,8 @@ def seconds_left(
 ) -> float | None:
     """Return the seconds until the end, None where nothing is known of a stage that is ahead.
 
-    The expected seconds are scaled by how much longer the stages that ran have taken.
+    The expected seconds are scaled by how much longer the stages that ran have taken, cautiously
+    at first: short stages tell little of long ones.
 
     Args:
         expected: seconds of stages.
@@ -57,4 +59,4 @@ def seconds_left(
         return None
     before = sum(expected[name] for name in took if name in expected)
     now = sum(seconds for name, seconds in took.items() if name in expected)
-    return sum(expected[name] for name in ahead) * (now / before if before else 1.0)
+    return sum(expected[name] for name in ahead) * (now + TRUSTED) / (before + TRUSTED)

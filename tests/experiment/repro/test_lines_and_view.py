@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hosm.experiment.repro.expected import seconds_left
+from hosm.experiment.repro.expected import TRUSTED, seconds_left
 from hosm.experiment.repro.lines import is_chatter, news, plain
 from hosm.experiment.repro.view import View
 
@@ -59,8 +59,11 @@ def test_what_dvc_says_of_a_stage():
 def test_the_time_left_is_scaled_by_what_was_slower():
     expected = {"a": 10.0, "b": 20.0, "c": 30.0}
     assert seconds_left(expected, {}, ["a", "b", "c"]) == 60
-    assert seconds_left(expected, {"a": 20.0}, ["b", "c"]) == 100
-    assert seconds_left(expected, {"a": 20.0, "new": 500.0}, ["c"]) == 60
+    slow = (20 + TRUSTED) / (10 + TRUSTED)  # a took twice as long as expected, of ten seconds
+    assert seconds_left(expected, {"a": 20.0}, ["b", "c"]) == pytest.approx(50 * slow)
+    assert seconds_left(expected, {"a": 20.0, "new": 500.0}, ["c"]) == pytest.approx(30 * slow)
+    long = {"a": 10 * TRUSTED, "b": 1.0}
+    assert seconds_left(long, {"a": 20 * TRUSTED}, ["b"]) == pytest.approx(21 / 11)
     assert seconds_left(expected, {}, ["a", "unknown"]) is None
 
 
@@ -84,7 +87,7 @@ def test_a_run_has_a_line_for_each_stage_and_a_table():
     assert rows[0] == "stage 1 of 3, a, about 5 min left"
     assert rows[1] == "  step 500/2500  train_dsm -1.7600"
     # Stage a took 30 s instead of 5, so 200 s become 1,200.
-    assert rows[2] == "stage 3 of 3, c, about 20 min left"
+    assert rows[2] == "stage 3 of 3, c, about 3 min left"
     assert [row.split() for row in rows[-4:]] == [
         ["a", "30", "ran"],
         ["b", "did", "not", "change"],
