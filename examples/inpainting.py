@@ -108,6 +108,7 @@ def main() -> None:
     train, test = law.sample(4000, generator), law.sample(20 if options.quick else 200, generator)
     estimator = hosm.ScoreEstimator(
         SIGMA,
+        method="network",
         rank=options.rank,
         standardise=False,
         max_steps=options.steps,
