@@ -1,6 +1,6 @@
 """What a reader sees of the study of diffusion."""
 
-from hosm.experiment.diffusion.headline import diffusion_lines
+from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_lines
 from hosm.experiment.diffusion.tables import diffusion_tables
 
 
@@ -20,3 +20,11 @@ def test_headline(results):
     (line,) = diffusion_lines(results.diffusion.run)
     assert "5 steps" in line[0] and "50 dimensions" in line[0]
     assert line[-1].startswith("0.202; 0.364; ")
+
+
+def test_finding(results):
+    (finding,) = diffusion_findings(results.diffusion.run)
+    assert "takes 5 steps" in finding.measured and "50 dimensions" in finding.measured
+    assert finding.ours == "0.202" and finding.rival.endswith(
+        " by the best multiple of the identity"
+    )
