@@ -71,30 +71,30 @@ structure: install ## imports and stages against the architecture
 check: lint types structure ## what changed since the last commit: style, types, structure, the tests of its folders
 	OMP_NUM_THREADS=1 sh tests/changed.sh
 
-table1: install ## the whole of table 1 at the paper's sizes, an hour and more on 2 cores -> reports/whole
-	rm -rf build/table1 && git clone -q . build/table1
-	cd build/table1 && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
-	  PYTHONPATH=$(CURDIR)/build/table1 OMP_NUM_THREADS=1 dvc repro accuracy
+# A clone at the last commit with the paper's sizes: what a stop or a kill left in it is gone on with.
+# `$(call at_length,FOLDER,STAGES)` shows stage, progress and time left; delete the folder to begin anew.
+define at_length
+	test -d build/$(1) || git clone -q . build/$(1)
+	cd build/$(1) && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
+	  sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  PYTHONPATH=$(CURDIR)/build/$(1) OMP_NUM_THREADS=1 python -m hosm.experiment.repro $(2)
+endef
+
+table1: install ## the whole of table 1 at the paper's sizes, four hours on 2 cores, goes on after a stop -> reports/whole
+	$(call at_length,table1,accuracy)
 	mkdir -p reports/whole && cp build/table1/data/results/accuracy/* reports/whole/
 
 figure1: install ## figure 1 at the paper's sizes, goes on after a stop -> reports/whole/reduction
-	test -d build/figure1 || git clone -q . build/figure1
-	cd build/figure1 && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
-	  sed -i 's/^profile: .*/profile: paper/' params.yaml && \
-	  PYTHONPATH=$(CURDIR)/build/figure1 OMP_NUM_THREADS=1 dvc repro reduction
+	$(call at_length,figure1,reduction)
 	mkdir -p reports/whole/reduction && cp build/figure1/data/results/reduction/* reports/whole/reduction/
 
-denoisers: install ## the denoiser trained at length, an hour on 2 cores -> reports/whole/denoisers
-	rm -rf build/denoisers && git clone -q . build/denoisers
-	cd build/denoisers && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
-	  PYTHONPATH=$(CURDIR)/build/denoisers dvc repro uncertainty
+denoisers: install ## the denoiser trained at length, an hour and more on 2 cores, goes on after a stop -> reports/whole/denoisers
+	$(call at_length,denoisers,uncertainty)
 	for each in build/denoisers/data/results/uncertainty/*; do \
 	  kept=reports/whole/denoisers/$$(basename $$each); mkdir -p $$kept; cp $$each/*.csv $$each/card.json $$kept; done
 
-mixing: install ## the study of the samplers at length, half an hour on 2 cores -> reports/whole/sampling
-	rm -rf build/mixing && git clone -q . build/mixing
-	cd build/mixing && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
-	  PYTHONPATH=$(CURDIR)/build/mixing OMP_NUM_THREADS=1 dvc repro mixing peers
+mixing: install ## the study of the samplers at length, an hour and more on 2 cores, goes on after a stop -> reports/whole/sampling
+	$(call at_length,mixing,mixing peers)
 	for each in mixing peers; do \
 	  mkdir -p reports/whole/sampling/$$each; cp build/mixing/data/results/$$each/*.csv reports/whole/sampling/$$each; done
 	cp build/mixing/data/results/mixing/card.json reports/whole/sampling/
@@ -127,18 +127,14 @@ photos: install ## the denoiser of photographs on whole pictures, an hour and mo
 	mkdir -p reports/whole/photos && cp build/photos/data/results/photos/* reports/whole/photos/
 
 diffusion: install ## diffusion in few steps at length, about an hour on 2 cores -> reports/whole/diffusion
-	rm -rf build/diffusion && git clone -q . build/diffusion
-	cd build/diffusion && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
-	  PYTHONPATH=$(CURDIR)/build/diffusion OMP_NUM_THREADS=1 dvc repro --single-item diffusion
+	$(call at_length,diffusion,--single-item diffusion)
 	mkdir -p reports/whole/diffusion && cp build/diffusion/data/results/diffusion/* reports/whole/diffusion/
 
 diffusion-digits: install ## the bounds of digits by steps and covariance, about two hours of one core -> reports/whole/diffusion-digits
 	python -m hosm.experiment.diffusion.study.digits build/diffusion-digits/model reports/whole/diffusion-digits
 
 inverse: install ## linear inverse problems at length, an hour and more on 2 cores -> reports/whole/inverse
-	rm -rf build/inverse && git clone -q . build/inverse
-	cd build/inverse && sed -i 's/^profile: .*/profile: paper/' params.yaml && \
-	  PYTHONPATH=$(CURDIR)/build/inverse OMP_NUM_THREADS=1 dvc repro --single-item inverse
+	$(call at_length,inverse,--single-item inverse)
 	mkdir -p reports/whole/inverse && cp build/inverse/data/results/inverse/* reports/whole/inverse/
 
 photo-models: install ## train the denoisers of photographs that come with the package, an hour each on 2 cores; needs apt of Debian
