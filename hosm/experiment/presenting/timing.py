@@ -13,7 +13,7 @@ KNOWN = "others"  # a column that times have since their machine is watched
 
 
 def _load(row: Row) -> Load:
-    return Load(*(row.get(name, unknown) for name, unknown in UNKNOWN._asdict().items()))
+    return Load(row.get("others", UNKNOWN.others), row.get("stolen", UNKNOWN.stolen))
 
 
 def marked(text: str, *rows: Row) -> str:
