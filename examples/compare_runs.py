@@ -1,4 +1,4 @@
-"""Comparing runs in MLflow: the error of s2 by rank and target, from the store of the experiment.
+"""Comparing runs in MLflow: errors by rank and target, from the store of the experiment.
 
 After `make repro` (or any sweep) each estimate is a run of its own in MLflow, with its settings as
 params and its errors as metrics. In MLflow's pages (`make ui`) one ticks runs and presses Compare;
@@ -23,7 +23,7 @@ CELL = ["dataset", "regime", "sigma", "target", "rank"]
 
 
 def trials(uri: str) -> pd.DataFrame:
-    """Return the finished estimates of all sweeps: settings, seed, and the error of s2.
+    """Return the finished estimates of all sweeps: settings, seed, and the error of the Hessian.
 
     Args:
         uri: the MLflow store.
@@ -39,7 +39,7 @@ def trials(uri: str) -> pd.DataFrame:
     rows = [
         {**{name: run.data.params[name] for name in (*CELL, "seed")}, "error": error}
         for run in runs
-        if (error := run.data.metrics.get("s2_error")) is not None
+        if (error := run.data.metrics.get("hessian_error")) is not None
     ]
     if not rows:
         raise ValueError(f"{uri} holds no finished estimate; run `dvc repro sweep` first")
@@ -65,7 +65,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
             part = part.sort_values("rank")
             label = f"{key[2]}, {key[0]}, σ = {key[1]:g}"
             ax.errorbar(part["rank"], part["mean"], part["sem"], marker="o", label=label)
-        ax.set(title=dataset, xlabel="rank (0: a diagonal)", ylabel="squared error of s2")
+        ax.set(title=dataset, xlabel="rank (0: a diagonal)", ylabel="squared error of the Hessian")
         ax.set_xticks(sorted(rows["rank"].unique()))
         ax.set_yscale("log")
         ax.legend(fontsize=7)

@@ -7,6 +7,7 @@ from hosm.experiment.cluster import train as cluster
 from hosm.experiment.data import datasets
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, storage_path
+from hosm.experiment.run.tags import standard_tags
 from hosm.experiment.train import models
 from hosm.experiment.train.training_task import TrainingTask
 
@@ -34,7 +35,8 @@ def scales(name: str) -> None:
                 facts |= {"best_step": result.best_step, "kind": kind}
                 models.save_model(result.weights, spec, shape, std, folder, **facts)
                 numbers = {k: v for k, v in result.metrics.items() if k.startswith("validation")}
-                key, tags = f"{run.run_id}/{label}", {"stage": "model"}
+                key = f"{run.run_id}/{label}"
+                tags = standard_tags(PROJECT, params.profile, None) | {"stage": "model"}
                 settings = {"model": label, **spec.model_dump()}
                 tracker.finished_child(run, label, settings, numbers, tags, "FINISHED", key)
 

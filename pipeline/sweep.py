@@ -1,14 +1,17 @@
 """Stage `sweep`: the trials of table 1 over sigma x rank x target x seed, by Ray Tune."""
 
 import sys
+from functools import partial
 from typing import Any
 
 from hosm.experiment.accuracy.study import sweep as study
+from hosm.experiment.accuracy.study.logged import describe, log_estimate
 from hosm.experiment.cluster import connection
 from hosm.experiment.cluster import train as cluster
 from hosm.experiment.data import datasets
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, storage_path, write_csv
+from hosm.experiment.run.tags import standard_tags
 
 
 def sweep() -> None:
@@ -28,15 +31,11 @@ def sweep() -> None:
         hashes = {name: part.card["sha256"] for name, part in data.items()}
         run.log_params(params.sweep.model_dump(exclude={"models"}))
         run.set_tags({f"data_hash_{name}": value for name, value in hashes.items()})
+        describe(tracker, run)
         inputs = study.SweepInputs(arrays, params.sweep)
         key = f"sweep-{cluster.key_of(params.sweep.model_dump(), hashes)}"
-
-        def tell(cell: dict[str, Any], metrics: dict[str, Any], status: str) -> None:
-            name = "-".join(str(value) for value in cell.values())
-            numbers = {each: metrics[each] for each in study.MEASURED if each in metrics}
-            tags = {"stage": "trial", "diverged": metrics.get("diverged")}
-            tracker.finished_child(run, name, cell, numbers, tags, status, f"{key}/{name}")
-
+        tags = standard_tags(PROJECT, params.profile, None)
+        tell = partial(log_estimate, tracker, run, params.sweep, key, tags)
         with connection.connect(params.cluster, echo=False):
             tables = study.run_sweep(inputs, params.cluster, storage_path("sweep"), key, tell)
         for table, name in zip(tables, ("trials", "curves", "diverged"), strict=True):

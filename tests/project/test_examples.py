@@ -141,7 +141,7 @@ def test_compare_runs_reads_the_estimates_of_a_store(monkeypatch, tmp_path, caps
     with tracker.run("sweep") as parent:
         for seed, error in ((0, 7.0), (1, 9.0)):
             params = {**cell, "target": "moment", "seed": seed}
-            numbers, tags = {"s2_error": error}, {"stage": "trial"}
+            numbers, tags = {"hessian_error": error}, {"stage": "trial"}
             tracker.finished_child(parent, f"trial{seed}", params, numbers, tags)
             lost = {**params, "target": "residual"}
             tracker.finished_child(parent, f"lost{seed}", lost, numbers, tags, "FAILED")

@@ -12,6 +12,7 @@ import pandas as pd
 from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import Claim, Pair, decisive
+from hosm.experiment.presenting.timing import marked
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["cost_claims", "speed_claims"]
@@ -24,7 +25,7 @@ LINEAR = 1.1  # largest slope in logarithms of what counts as growth in proporti
 
 def _range(row: Row, name: str) -> str:
     """Return a ratio of times with its range, in words."""
-    return formats.ratio(row[name], row[f"{name}_low"], row[f"{name}_high"])
+    return marked(formats.ratio(row[name], row[f"{name}_low"], row[f"{name}_high"]), row)
 
 
 def _speed_up(where: str, row: Row) -> Iterator[Claim]:
@@ -91,6 +92,7 @@ def _step(part: pd.DataFrame, reduction: str) -> Iterator[Claim]:
             row["seconds_low"] / alone["seconds_high"],
             row["seconds_high"] / alone["seconds_low"],
         )
+        found = marked(formats.ratio(over, *ends), row, alone)
         yield Claim(
             "joint-step-cost",
             f"U-Net, D = {row['dimension']:.0f}, variance reduction {reduction}",
@@ -99,8 +101,7 @@ def _step(part: pd.DataFrame, reduction: str) -> Iterator[Claim]:
             over,
             "<=",
             STEP,
-            f"time over that of s1 alone: {formats.ratio(over, *ends)} at r = {row['rank']:.0f}, "
-            "target jacobian",
+            f"time over that of s1 alone: {found} at r = {row['rank']:.0f}, target jacobian",
             ends=ends,
         )
 

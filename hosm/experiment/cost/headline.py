@@ -9,12 +9,18 @@ from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.cost.tables import loss_table, step_table
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import Finding, HeadlineLine
-from hosm.experiment.shared.rows import records
+from hosm.experiment.presenting.timing import marked
+from hosm.experiment.shared.rows import Row, records
 
 __all__ = ["cost_findings", "cost_lines"]
 
 OVER = "Time over DSM"
 PAPER_RANK = 20  # stands in both columns of table 2, and needs no more than D = 100
+
+
+def _range(row: Row, name: str) -> str:
+    """Return a ratio of times with its range, and whether the machine was busy."""
+    return marked(formats.ratio(row[name], row[f"{name}_low"], row[f"{name}_high"]), row)
 
 
 def _speed_lines(speed: pd.DataFrame) -> Iterator[HeadlineLine]:
@@ -26,17 +32,17 @@ def _speed_lines(speed: pd.DataFrame) -> Iterator[HeadlineLine]:
         row = next((row for row in rows if row["rank"] == PAPER_RANK), rows[0])
         name = formats.network(backbone)
         where = f"time over that of s2, {name}, D = {row['dimension']:.0f}, r = {row['rank']:.0f}"
-        loop = formats.ratio(row["loop"], row["loop_low"], row["loop_high"])
+        loop = _range(row, "loop")
         yield HeadlineLine(
             where, "autodiff, one coordinate after another", formats.ratio(row["paper"]), loop
         )
         for fast in (each for each in rows if each["compiled"]):
-            loop = formats.ratio(fast["loop"], fast["loop_low"], fast["loop_high"])
+            loop = _range(fast, "loop")
             yield HeadlineLine(
                 f"{where}, compiled", "autodiff, one coordinate after another", formats.DASH, loop
             )
         if row["dimension"] == largest:
-            chunked = formats.ratio(row["chunked"], row["chunked_low"], row["chunked_high"])
+            chunked = _range(row, "chunked")
             yield HeadlineLine(where, row["chunked_method"], formats.DASH, chunked)
 
 
@@ -81,7 +87,7 @@ def cost_findings(found: Cost) -> Iterator[Finding]:
         f"Time to differentiate a U-Net's first-order score coordinate by coordinate, over the "
         f"time of its second-order score, in {row['dimension']:,.0f} dimensions at rank "
         f"{row['rank']:.0f}.",
-        formats.ratio(row["loop"], row["loop_low"], row["loop_high"]),
+        _range(row, "loop"),
         f"{formats.ratio(row['paper'])} in the paper",
     )
     steps = records(step_table(found.training[found.training["device"] == "cpu"]))

@@ -8,6 +8,7 @@ import pandas as pd
 from hosm.experiment.cost.results import Cost
 from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.timing import marked, with_machine
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = [
@@ -50,6 +51,7 @@ def _time_row(row: Row, s1: float, fastest: float) -> Row:
     ours, low, high = (
         formats.milliseconds(row[name]) for name in ("seconds", "seconds_low", "seconds_high")
     )
+    ours = marked(ours, row)
     best = row["seconds"] == fastest and not row["method"].startswith("s1")
     return {
         "Network": _network(row),
@@ -98,10 +100,14 @@ def _place(row: Row) -> Row:
     return {"Device": str(row["device"]).upper(), "D": formats.count(row["dimension"])}
 
 
+def _part(training: pd.DataFrame, name: str) -> pd.DataFrame:
+    return training[training["part"] == name]
+
+
 def loss_table(training: pd.DataFrame) -> pd.DataFrame:
     """Return the losses with their gradients in the scores, structured beside dense."""
     rows = []
-    losses = training[training["part"] == "loss"]
+    losses = _part(training, "loss")
     for _, pair in groups(losses, "device", "dimension", "target", "variance_reduction"):
         by = {row["method"]: row for row in records(pair)}
         ours, dense = by["structured"], by["dense"]
@@ -115,7 +121,7 @@ def loss_table(training: pd.DataFrame) -> pd.DataFrame:
                 "Variance reduction": ours["variance_reduction"],
                 "Dense (ms)": formats.milliseconds(dense["seconds"]),
                 "Ours (ms)": formats.milliseconds(ours["seconds"]),
-                "Dense / ours": formats.ratio(times),
+                "Dense / ours": marked(formats.ratio(times), ours, dense),
                 "Dense (MB)": _megabytes(dense["allocated"]),
                 "Ours (MB)": _megabytes(ours["allocated"]),
                 "Dense / ours, memory": formats.ratio(memory),
@@ -127,7 +133,7 @@ def loss_table(training: pd.DataFrame) -> pd.DataFrame:
 def step_table(training: pd.DataFrame) -> pd.DataFrame:
     """Return whole optimiser steps of the U-Net, over the DSM step of the same reduction."""
     rows = []
-    for _, part in groups(training[training["part"] == "step"], "device", "variance_reduction"):
+    for _, part in groups(_part(training, "step"), "device", "variance_reduction"):
         steps = records(part)
         alone = next(row for row in steps if row["target"] == "dsm")
         rows += [
@@ -139,7 +145,9 @@ def step_table(training: pd.DataFrame) -> pd.DataFrame:
                 "r": formats.DASH if row is alone else formats.count(row["rank"]),
                 "Median (ms)": formats.milliseconds(row["seconds"]),
                 "Least to largest (ms)": _spread(row),
-                "Time over DSM": formats.ratio(row["seconds"] / alone["seconds"]),
+                "Time over DSM": marked(
+                    formats.ratio(row["seconds"] / alone["seconds"]), row, alone
+                ),
                 "Memory (MB)": _megabytes(row["allocated"]),
             }
             for row in steps
@@ -150,7 +158,7 @@ def step_table(training: pd.DataFrame) -> pd.DataFrame:
 def variant_table(training: pd.DataFrame) -> pd.DataFrame:
     """Return the U-Net's joint step in other precisions and layouts, over float32."""
     rows = []
-    for _, part in groups(training[training["part"] == "variant"], "device"):
+    for _, part in groups(_part(training, "variant"), "device"):
         steps = records(part)
         plain = steps[0]["seconds"]
         rows += [
@@ -159,7 +167,7 @@ def variant_table(training: pd.DataFrame) -> pd.DataFrame:
                 "Joint step": row["method"],
                 "Median (ms)": formats.milliseconds(row["seconds"]),
                 "Least to largest (ms)": _spread(row),
-                "Time over float32": formats.ratio(row["seconds"] / plain),
+                "Time over float32": marked(formats.ratio(row["seconds"] / plain), row),
                 "Memory (MB)": _megabytes(row["allocated"]),
             }
             for row in steps
@@ -176,7 +184,8 @@ def growth_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
         sizes = records(part[part["rank"] == fit["rank"]].sort_values("dimension"))
         shown = {
             f"D = {row['dimension']:,.0f}": (
-                f"{formats.milliseconds(row['seconds'])} ms, {_megabytes(row['allocated'])} MB"
+                f"{marked(formats.milliseconds(row['seconds']) + ' ms', row)}, "
+                f"{_megabytes(row['allocated'])} MB"
             )
             for row in sizes
         }
@@ -209,7 +218,7 @@ def rank_table(growth: pd.DataFrame, slopes: pd.DataFrame) -> pd.DataFrame:
                 {
                     **_place(row),
                     "r": formats.count(row["rank"]),
-                    "Joint step (ms)": formats.milliseconds(row["seconds"]),
+                    "Joint step (ms)": marked(formats.milliseconds(row["seconds"]), row),
                     "Least to largest (ms)": _spread(row),
                     "Memory (MB)": _megabytes(row["allocated"]),
                     "Slope with r, time": found[0],
@@ -235,7 +244,7 @@ def workers_table(steps: pd.DataFrame) -> pd.DataFrame:
                 "Steps": formats.count(first["steps"]),
                 "Runs": formats.count(len(part)),
                 "Step, median (ms)": formats.milliseconds(seconds),
-                "Time over the plain loop": formats.ratio(seconds / alone),
+                "Time over the plain loop": marked(formats.ratio(seconds / alone), *records(part)),
                 "Points a second": formats.number(first["batch"] * workers / seconds),
             }
         )
@@ -260,14 +269,15 @@ def plan_table(plan: pd.DataFrame) -> pd.DataFrame:
 
 def cost_tables(found: Cost) -> dict[str, pd.DataFrame]:
     """Return the tables of times and memory, by their files' names."""
+    training = found.training
     return {
-        "table2-speed": speed_table(found.speed),
+        "table2-speed": with_machine(speed_table(found.speed), found.speed),
         "table2-ratios": ratio_table(found.speed),
-        "cost-losses": loss_table(found.training),
-        "cost-steps": step_table(found.training),
-        "cost-variants": variant_table(found.training),
-        "cost-dimension": growth_table(found.growth, found.slopes),
+        "cost-losses": with_machine(loss_table(training), _part(training, "loss")),
+        "cost-steps": with_machine(step_table(training), _part(training, "step")),
+        "cost-variants": with_machine(variant_table(training), _part(training, "variant")),
+        "cost-dimension": with_machine(growth_table(found.growth, found.slopes), found.growth),
         "cost-rank": rank_table(found.growth, found.slopes),
-        "scaling-workers": workers_table(found.workers),
+        "scaling-workers": with_machine(workers_table(found.workers), found.workers),
         "scaling-plan": plan_table(found.plan),
     }

@@ -12,6 +12,7 @@ import pandas as pd
 from hosm.experiment.diffusion.results import BOTH, EXACT, LEARNED, TRACE, DiffusionRun
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import Claim, Pair, decisive
+from hosm.experiment.presenting.timing import marked
 from hosm.experiment.shared.rows import groups, records
 
 __all__ = ["diffusion_claims"]
@@ -122,7 +123,8 @@ def _faster(run: DiffusionRun) -> Claim:
         own["seconds"],
         "<",
         fastest["seconds"],
-        f"{formats.number(own['seconds'])} s against {formats.number(fastest['seconds'])} s, "
+        f"{formats.number(own['seconds'])} s against "
+        f"{marked(formats.number(fastest['seconds']) + ' s', own, fastest)}, "
         f"whose noise is {formats.number(fastest['noise'])} nats a dimension",
         ends=(own["seconds_low"], own["seconds_high"]),
     )

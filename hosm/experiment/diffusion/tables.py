@@ -6,6 +6,7 @@ import pandas as pd
 
 from hosm.experiment.diffusion.results import EXACT, LEARNED, Diffusion, DiffusionRun
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.timing import marked, with_machine
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["diffusion_tables", "likelihood_table", "seconds_table", "steps_table"]
@@ -54,7 +55,7 @@ def likelihood_table(likelihood: pd.DataFrame) -> pd.DataFrame:
                 "Mean of the error with its sign": formats.number(row["bias"]),
                 "Noise": formats.number(row["noise"]),
                 "Evaluations": formats.count(row["evaluations"]),
-                "Seconds": formats.number(row["seconds"]),
+                "Seconds": marked(formats.number(row["seconds"]), row),
             }
             for row in records(likelihood)
         ]
@@ -73,7 +74,7 @@ def seconds_table(seconds: pd.DataFrame) -> pd.DataFrame:
         [
             {
                 "Covariance": row["covariance"],
-                "A step": formats.milliseconds(row["seconds"]),
+                "A step": marked(formats.milliseconds(row["seconds"]), row),
                 "Over a constant’s": formats.ratio(row["seconds"] / constant),
             }
             for row in records(seconds)
@@ -85,8 +86,10 @@ def _of_run(run: DiffusionRun, end: str) -> dict[str, pd.DataFrame]:
     return {
         f"diffusion-gap{end}": steps_table(run.steps, "gap"),
         f"diffusion-distance{end}": steps_table(run.steps, "distance"),
-        f"diffusion-likelihood{end}": likelihood_table(run.likelihood),
-        f"diffusion-seconds{end}": seconds_table(run.seconds),
+        f"diffusion-likelihood{end}": with_machine(
+            likelihood_table(run.likelihood), run.likelihood
+        ),
+        f"diffusion-seconds{end}": with_machine(seconds_table(run.seconds), run.seconds),
     }
 
 

@@ -11,6 +11,7 @@ from hosm.experiment.diversity.study.summary import paired
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import Claim, error_of_difference
 from hosm.experiment.presenting.longer_runs import is_longer, short_name
+from hosm.experiment.presenting.timing import marked
 from hosm.experiment.shared.rows import Row, records
 
 __all__ = ["diversity_claims"]
@@ -111,6 +112,6 @@ def diversity_claims(studies: dict[str, Diversity]) -> Iterator[Claim]:
             spent["ratio"],
             "<=",
             CHEAP,
-            f"time over that of Langevin: {formats.ratio(spent['ratio'], *ends)}",
+            f"time over that of Langevin: {marked(formats.ratio(spent['ratio'], *ends), spent)}",
             ends=ends,
         )

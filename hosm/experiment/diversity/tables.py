@@ -5,6 +5,7 @@ import pandas as pd
 from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.diversity.study.methods import METHODS
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.timing import marked, with_machine
 from hosm.experiment.shared.rows import Row, records
 
 __all__ = ["classes_table", "diversity_tables", "steps_table"]
@@ -26,7 +27,7 @@ def classes_table(summary: pd.DataFrame) -> pd.DataFrame:
             "Sampler": row["sampler"],
             "ε": f"{row['step']:g}",
             "Time of an iteration": f"{row['iteration_time']:g}",
-            "Cost of an iteration": formats.ratio(row["iteration_ratio"]),
+            "Cost of an iteration": marked(formats.ratio(row["iteration_ratio"]), row),
             "Changed class (%)": _share(row, "changed"),
             "More than Langevin, same ε (%)": _share(row, "gain"),
             "The same at equal time (%)": _share(row, "equal_time_gain")
@@ -76,6 +77,6 @@ def steps_table(tried: pd.DataFrame) -> pd.DataFrame:
 def diversity_tables(name: str, found: Diversity) -> dict[str, pd.DataFrame]:
     """Return the tables of chains of one set of images, by their files' names."""
     return {
-        f"classes-{name}": classes_table(found.summary),
+        f"classes-{name}": with_machine(classes_table(found.summary), found.cost),
         f"steps-{name}": steps_table(found.search),
     }

@@ -8,6 +8,7 @@ from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.headline import Finding, HeadlineLine
+from hosm.experiment.presenting.timing import marked
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = ["mixing_findings", "mixing_lines"]
@@ -41,7 +42,7 @@ def mixing_lines(found: Sampling) -> Iterator[HeadlineLine]:
                 f"ESS bulk per second over tuned Langevin's, {each.target}, {each.scores} scores"
             )
             name = SAMPLERS[each.ozaki["method"]]
-            ratio = formats.plus_minus(each.ratio, each.error)
+            ratio = marked(formats.plus_minus(each.ratio, each.error), each.langevin)
             yield HeadlineLine(
                 where, f"{name}, tuned alike within the bounds on bias", formats.DASH, ratio
             )
@@ -56,6 +57,6 @@ def mixing_findings(found: Sampling) -> Iterator[Finding]:
                 "Effective samples a second of Ozaki's sampling step, which uses the Hessian, "
                 "over those of Langevin's, both tuned within equal bounds on bias; "
                 f"{places[each.target]}.",
-                formats.plus_minus(each.ratio, each.error),
+                marked(formats.plus_minus(each.ratio, each.error), each.langevin),
                 "1 by Langevin's",
             )

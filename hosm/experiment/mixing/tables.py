@@ -13,6 +13,7 @@ from hosm.experiment.mixing.comparisons import Comparison, comparisons
 from hosm.experiment.mixing.looks import SAMPLERS
 from hosm.experiment.mixing.results import Mixing, Sampling
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.timing import marked, with_machine
 from hosm.experiment.shared.rows import Row, groups, records
 
 __all__ = [
@@ -91,7 +92,7 @@ def mixing_table(final: pd.DataFrame) -> pd.DataFrame:
                 **_common(row),
                 "Distance of these draws": formats.number(row["distance"], 2),
                 "Iterations to the bound": formats.count(row["iterations_to_bound"]),
-                "µs / iteration": _microseconds(row["seconds_eager"]),
+                "µs / iteration": marked(_microseconds(row["seconds_eager"]), row),
                 "compiled": _microseconds(row["seconds_compiled"]),
                 "ESS bulk / s": formats.bold(rate) if index in best else rate,
             }
@@ -182,7 +183,7 @@ def peer_table(peers: pd.DataFrame) -> pd.DataFrame:
             "ESS nice per chain": formats.number(row["ess_nice"]),
             "ESS bulk, total": formats.number(row["ess_bulk"]),
             **_common(row),
-            "µs / iteration": _microseconds(row["seconds_per_iteration"]),
+            "µs / iteration": marked(_microseconds(row["seconds_per_iteration"]), row),
             "ESS bulk / s": formats.number(row["ess_bulk_per_second"]),
         }
         for row in records(peers)
@@ -194,10 +195,11 @@ def mixing_tables(found: Mixing) -> dict[str, pd.DataFrame]:
     """Return the tables of this run and of a longer one, by their files' names."""
     tables = {
         "table3-comparison": comparison_table(found.run),
-        "table3-mixing": mixing_table(found.run.final),
-        "table3-peers": peer_table(found.run.peers),
+        "table3-mixing": with_machine(mixing_table(found.run.final), found.run.final),
+        "table3-peers": with_machine(peer_table(found.run.peers), found.run.peers),
     }
     if found.whole is not None:
-        tables["table3-whole"] = mixing_table(found.whole.final)
+        final = found.whole.final
+        tables["table3-whole"] = with_machine(mixing_table(final), final)
         tables["table3-comparison-whole"] = comparison_table(found.whole)
     return tables

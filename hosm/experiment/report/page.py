@@ -18,6 +18,7 @@ from hosm.experiment.diversity.results import Diversity
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import VERDICTS
 from hosm.experiment.presenting.longer_runs import LONGER, is_longer, short_name
+from hosm.experiment.presenting.timing import NOTE
 from hosm.experiment.report.claims import claims
 from hosm.experiment.report.replication import Replicated, replication, summary
 from hosm.experiment.report.results import Results
@@ -67,16 +68,19 @@ def _table(frame: pd.DataFrame, caption: str = "") -> dict[str, Any]:
     rows = [[_cell(str(text)) for text in row] for row in frame.itertuples(index=False)]
     numeric = [all(row[i]["number"] for row in rows) for i in range(len(columns))]
     heads = [{"text": text, "number": flag} for text, flag in zip(columns, numeric, strict=True)]
-    return {"caption": caption, "columns": heads, "rows": rows}
+    return {"caption": caption, "columns": heads, "rows": rows, "note": ""}
 
 
 def _parts(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Split a table at the columns that head its parts."""
+    """Split a table at the columns that head its parts; its note stands below the last."""
     by = SPLIT.get(name)
     if by is None:
-        return [_table(frame)]
-    groups = frame.groupby(by, sort=False)
-    return [_table(part.drop(columns=by), ", ".join(map(str, key))) for key, part in groups]
+        parts = [_table(frame)]
+    else:
+        groups = frame.groupby(by, sort=False)
+        parts = [_table(part.drop(columns=by), ", ".join(map(str, key))) for key, part in groups]
+    parts[-1]["note"] = frame.attrs.get(NOTE, "")
+    return parts
 
 
 def _inline(content: bytes) -> str:

@@ -17,6 +17,7 @@ from hosm.experiment.inverse.tables import inverse_tables
 from hosm.experiment.mixing.tables import mixing_tables
 from hosm.experiment.photos.tables import photos_tables
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.timing import NOTE
 from hosm.experiment.reduction.tables import reduction_tables
 from hosm.experiment.report.claims import claims
 from hosm.experiment.report.headline import headline_tables
@@ -52,7 +53,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def write_table(frame: pd.DataFrame, folder: Path, name: str) -> None:
-    """Write a table as `name`.csv, without marks, and `name`.md.
+    """Write a table as `name`.csv, without marks, and `name`.md, with its note.
 
     Args:
         frame: cells of text.
@@ -62,7 +63,8 @@ def write_table(frame: pd.DataFrame, folder: Path, name: str) -> None:
     text = frame.map(formats.plain).to_csv(index=False)
     write_whole(text.encode(), folder / f"{name}.csv")
     markdown = frame.to_markdown(index=False, disable_numparse=True)
-    write_whole(f"{markdown}\n".encode(), folder / f"{name}.md")
+    note = f"\n{frame.attrs[NOTE]}\n" if NOTE in frame.attrs else ""
+    write_whole(f"{markdown}\n{note}".encode(), folder / f"{name}.md")
 
 
 def write_all(results: Results, folder: Path) -> None:

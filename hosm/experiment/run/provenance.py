@@ -4,6 +4,7 @@ import json
 import platform
 import shutil
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from hosm.experiment.run.process import cpu_count
 from hosm.experiment.settings import Params
 
-__all__ = ["facts"]
+__all__ = ["facts", "hardware"]
 
 PACKAGES = ("torch", "ray", "mlflow", "dvc", "numpy", "pandas")
 CODE = ("hosm", "pipeline", "dvc.yaml")  # what a result depends on, beside the settings
@@ -27,8 +28,9 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _hardware() -> str:
-    """Return the machine in one line."""
+@cache
+def hardware() -> str:
+    """Return the machine in one line: cores, processor, GPUs."""
     count = cpu_count()
     cores = f"{count} core{'s' if count > 1 else ''} of {_processor()}"
     if not torch.cuda.is_available():
@@ -115,7 +117,7 @@ def facts(root: Path, profile: str, params: Params) -> dict[str, Any]:
     return {
         "profile": profile,
         "seeds": list(params.sweep.seeds),
-        "hardware": _hardware(),
+        "hardware": hardware(),
         "cpus": cpu_count(),
         "versions": {
             "python": platform.python_version(),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hosm.experiment.run.exchange import exchanged, storage
+from hosm.experiment.run.machine_load import patience_of
 from hosm.experiment.run.process import PROJECT
 from hosm.experiment.run.tags import standard_tags
 from hosm.experiment.run.tracking import RunLogger, Tracker, open_tracker
@@ -46,7 +47,7 @@ def open_stage(stage: str, item: str | None = None) -> Iterator[Stage]:
     tags = standard_tags(PROJECT, params.profile, None) | {"stage": stage}
     names = (stage,) if item is None else (f"{stage}@{item}", f"{stage}-images@{item}")
     with tracker.run(name, params={"profile": params.profile}, tags=tags) as run:
-        with exchanged(PROJECT, *names):
+        with exchanged(PROJECT, *names), patience_of(params.profile):
             yield Stage(params, run, tracker)
 
 

@@ -8,18 +8,21 @@ Tracking fails soft. The first failure in a process is logged as a warning; from
 is sent to the store that failed. TypeError and errors of the caller's own code pass through.
 """
 
+import json
 import logging
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pandas as pd
 from filelock import FileLock
+from matplotlib.figure import Figure
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
@@ -32,7 +35,7 @@ from hosm.experiment.run.tags import PARAM, TAG, named, number, texts
 __all__ = ["RunLogger", "Tracker", "open_tracker"]
 
 T = TypeVar("T")
-STATUSES = ("FINISHED", "FAILED", "KILLED")
+WORDS = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "interrupted"}  # by status
 LOG = logging.getLogger(__name__)
 DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -179,8 +182,19 @@ class RunLogger:
             raise FileNotFoundError(f"{path} does not exist, so it cannot be logged")
         self._do(lambda client, run_id: client.log_artifact(run_id, str(path), folder))
 
-    def _end(self, status: str) -> None:
-        self._do(lambda client, run_id: client.set_terminated(run_id, status))
+    def log_table(self, rows: Sequence[Mapping[str, Any]], name: str) -> None:
+        """Log rows as a table, a JSON file that MLflow's pages show beside those of other runs."""
+        self._do(lambda client, run_id: client.log_table(run_id, pd.DataFrame(rows), name))
+
+    def log_figure(self, figure: Figure, name: str) -> None:
+        """Log a figure of matplotlib as a picture, whose kind is that of its name."""
+        self._do(lambda client, run_id: client.log_figure(run_id, figure, name))
+
+    def _end(self, status: str, how: str, when: float | None = None) -> None:
+        """End the run: its status, in words as the tag `ended`, and seconds since 1970 or now."""
+        self.set_tags({"ended": how})
+        now = int(1000 * (when or time.time()))
+        self._do(lambda client, run_id: client.set_terminated(run_id, status, now))
 
     def _do(self, action: Callable[[MlflowClient, str], object]) -> None:
         uri, run_id = self.uri, self.run_id
@@ -203,7 +217,9 @@ class Tracker:
         tags: Mapping[str, Any] | None = None,
         parent_run_id: str | None = None,
     ) -> Iterator[RunLogger]:
-        """Log the body as a run: FINISHED, FAILED after an error, or KILLED by the keyboard.
+        """Log the body as a run: FINISHED, FAILED after an error, or KILLED if interrupted.
+
+        The tag `ended` says so in words: finished, `failed: the error`, or `interrupted: by what`.
 
         Args:
             name: of the run.
@@ -217,15 +233,17 @@ class Tracker:
         own = {"mlflow.parentRunId": parent_run_id, "process": identity()}
         run = self._start(name, {**(tags or {}), **own})
         run.log_params(params or {})
-        status = "FAILED"
+        status, how = "FINISHED", "finished"
         try:
             yield run
-            status = "FINISHED"
-        except KeyboardInterrupt:
-            status = "KILLED"
+        except KeyboardInterrupt as error:
+            status, how = "KILLED", f"interrupted: {error or 'by the keyboard'}"
+            raise
+        except BaseException as error:
+            status, how = "FAILED", f"failed: {type(error).__name__}: {error}"
             raise
         finally:
-            run._end(status)
+            run._end(status, how)
 
     def finished_child(
         self,
@@ -236,6 +254,8 @@ class Tracker:
         tags: Mapping[str, Any] | None = None,
         status: str = "FINISHED",
         key: str | None = None,
+        when: tuple[float, float] | None = None,
+        more: Callable[[RunLogger], None] = lambda run: None,
     ) -> str | None:
         """Log a run that has ended elsewhere, such as a trial of a search, and return its id.
 
@@ -247,24 +267,50 @@ class Tracker:
             name: of the run.
             params: its settings.
             metrics: its last metrics.
-            tags: its tags.
+            tags: its tags; `ended` may say more of how it ended than its status.
             status: how it ended: FINISHED, FAILED or KILLED.
             key: what the run is known by, as a tag.
+            when: start and end of the run, in seconds since 1970; both are now if None.
+            more: logs what else belongs to a run that is new.
 
         Raises:
             ValueError: there is no such status.
         """
-        if status not in STATUSES:
-            raise ValueError(f"status must be one of {', '.join(STATUSES)}, got {status!r}")
+        if status not in WORDS:
+            raise ValueError(f"status must be one of {', '.join(WORDS)}, got {status!r}")
         above = parent.run_id if isinstance(parent, RunLogger) else parent
         if known := self._known(key, status):
             RunLogger(self.uri, known).set_tags({"mlflow.parentRunId": above})
             return known
-        with self.run(name, params, {**(tags or {}), "key": key}, above) as run:
-            run.log_metrics(metrics)
-        if status != "FINISHED":
-            run._end(status)
+        began, ended = when or (None, None)
+        own = {"mlflow.parentRunId": above, "key": key}
+        run = self._start(name, {**(tags or {}), **own}, began)
+        run.log_params(params)
+        run.log_metrics(metrics)
+        more(run)
+        run._end(status, (tags or {}).get("ended", WORDS[status]), ended)
         return run.run_id
+
+    def save_view(self, name: str, wanted: str, columns: Sequence[str]) -> None:
+        """Save a view of the experiment's list of runs, as the button *Views* of its page does.
+
+        Args:
+            name: of the view; in lower case it is the key of its address.
+            wanted: the search of the runs that it shows.
+            columns: their metrics and params, as `metrics.error` or `params.rank`; the runs are
+                sorted by the first, which also shows those that lie below other runs.
+        """
+        now = int(1000 * time.time())
+        parts = (column.partition(".") for column in columns)
+        shown = [f"{kind}.`{rest}`" for kind, _, rest in parts]
+        search = {"searchFilter": wanted, "orderByKey": shown[0], "orderByAsc": True}
+        state = json.dumps({**search, "selectedColumns": shown})
+        view = {"name": name, "createdAt": now, "updatedAt": now, "state": state}
+        key, place = f"mlflow.sharedViewState.{name.lower()}", str(self.experiment_id)
+        _attempt(
+            self.uri,
+            lambda: _client(str(self.uri)).set_experiment_tag(place, key, json.dumps(view)),
+        )
 
     def close_abandoned(self, name: str) -> None:
         """Mark runs of a name as KILLED whose process has ended without ending them.
@@ -275,7 +321,8 @@ class Tracker:
         for run in self._search(f"attributes.run_name = '{name}' and status = 'RUNNING'"):
             owner = run.data.tags.get("process")
             if owner and has_ended(owner):
-                RunLogger(self.uri, run.info.run_id)._end("KILLED")
+                how = "interrupted: its process ended without a word"
+                RunLogger(self.uri, run.info.run_id)._end("KILLED", how)
 
     def _known(self, key: str | None, status: str) -> str | None:
         """Return the id of the run of a key that ended in a status."""
@@ -286,13 +333,14 @@ class Tracker:
         place = [str(self.experiment_id)]
         return _attempt(self.uri, lambda: _client(str(self.uri)).search_runs(place, wanted)) or []
 
-    def _start(self, name: str, tags: Mapping[str, Any]) -> RunLogger:
+    def _start(self, name: str, tags: Mapping[str, Any], when: float | None = None) -> RunLogger:
         uri, experiment, labels = self.uri, self.experiment_id, texts(tags, TAG)
         if uri is None or experiment is None:
             return RunLogger(uri, None)
 
         def create() -> str:
-            run = _client(uri).create_run(experiment, tags=labels, run_name=name)
+            began = int(1000 * (when or time.time()))
+            run = _client(uri).create_run(experiment, began, labels, name)
             return run.info.run_id
 
         return RunLogger(uri, _attempt(uri, create))

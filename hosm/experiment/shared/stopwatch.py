@@ -2,6 +2,7 @@
 
 Works that are compared are timed in turn, round after round, so that what slows a machine down
 for a while slows all of them. A short work is called many times in each round, as `timeit` does.
+Beside the times stands what else the machine did (`hosm.experiment.run.machine_load`).
 """
 
 import contextlib
@@ -12,19 +13,51 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import psutil
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from hosm.experiment.run.machine_load import (
+    Load,
+    Reader,
+    Watch,
+    counted,
+    counters,
+    wait_until_quiet,
+)
 from hosm.experiment.run.process import keep_freed_memory
+from hosm.experiment.run.provenance import hardware
 
-__all__ = ["Work", "devices", "peak_bytes", "summary", "threads", "timed_in_turn"]
+__all__ = [
+    "CIRCUMSTANCES",
+    "Times",
+    "Work",
+    "devices",
+    "peak_bytes",
+    "summary",
+    "threads",
+    "timed_in_turn",
+]
 
 Work = Callable[[], object]
 Key = TypeVar("Key")
+CIRCUMSTANCES = ("left_out", "others", "stolen", "threads", "megahertz", "machine")
 SHORTEST = 0.02  # seconds that a round spends on each work, at least
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+class Times(NamedTuple):
+    """Seconds of each round of a work, and the load of the machine in that round."""
+
+    seconds: list[float]
+    loads: list[Load]
+
+    @property
+    def counted(self) -> list[float]:
+        """Seconds of the rounds that count: see `machine_load.counted`."""
+        return [self.seconds[number] for number in counted(self.loads)]
 
 
 def devices() -> list[torch.device]:
@@ -60,15 +93,22 @@ def _seconds(work: Work, calls: int, device: torch.device) -> float:
 
 
 def timed_in_turn(
-    works: Mapping[Key, Work], repeats: int, device: torch.device, shortest: float = SHORTEST
-) -> dict[Key, list[float]]:
-    """Return the seconds of each work, `repeats` of them, after two calls to warm up.
+    works: Mapping[Key, Work],
+    repeats: int,
+    device: torch.device,
+    shortest: float = SHORTEST,
+    read: Reader = counters,
+) -> dict[Key, Times]:
+    """Return the times of each work, `repeats` of them, after two calls to warm up.
+
+    The machine is read after each round, so that a disturbed round counts for no work or for all.
 
     Args:
         works: by any key.
         repeats: rounds.
         device: where they run.
         shortest: seconds that a round spends on each work, at least.
+        read: the source of readings of the machine.
     """
     calls = {}
     for name, work in works.items():
@@ -76,19 +116,37 @@ def timed_in_turn(
         once = _seconds(work, 1, device)
         calls[name] = max(1, math.ceil(shortest / max(once, 1e-9)))
     times: dict[Key, list[float]] = {name: [] for name in works}
+    wait_until_quiet()
+    watch = Watch(read)
     for _ in range(repeats):
         for name, work in works.items():
             times[name].append(_seconds(work, calls[name], device))
-    return times
+        watch.round_ended()
+    return {name: Times(each, watch.loads()) for name, each in times.items()}
 
 
-def summary(times: list[float]) -> dict[str, Any]:
-    """Return median, least and largest of the times, in seconds, and their count."""
+def summary(times: Times) -> dict[str, Any]:
+    """Return median, least and largest of the times that count, in seconds, and how they arose.
+
+    Returns:
+        `seconds`, `seconds_low`, `seconds_high`; `repeats`, the rounds that count, and
+        `left_out`, those that do not; `others` and `stolen`, the largest shares of the cores that
+        other processes used, and the host kept, in a round that counts; `threads`; `megahertz`,
+        not a number where it is unknown; and `machine`, in words.
+    """
+    seconds, loads = times.counted, [times.loads[number] for number in counted(times.loads)]
+    frequency = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
     return {
-        "seconds": statistics.median(times),
-        "seconds_low": min(times),
-        "seconds_high": max(times),
-        "repeats": len(times),
+        "seconds": statistics.median(seconds),
+        "seconds_low": min(seconds),
+        "seconds_high": max(seconds),
+        "repeats": len(seconds),
+        "left_out": len(times.seconds) - len(seconds),
+        "others": max(load.others for load in loads),
+        "stolen": max(load.stolen for load in loads),
+        "threads": torch.get_num_threads(),
+        "megahertz": frequency.current if frequency else math.nan,
+        "machine": hardware(),
     }
 
 

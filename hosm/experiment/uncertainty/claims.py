@@ -16,6 +16,7 @@ import pandas as pd
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.judge import Claim, Pair, decisive
 from hosm.experiment.presenting.longer_runs import is_longer, short_name
+from hosm.experiment.presenting.timing import marked
 from hosm.experiment.shared.rows import Row, records
 from hosm.experiment.uncertainty.results import Denoiser
 
@@ -144,7 +145,7 @@ def _directions(where: str, directions: pd.DataFrame) -> Claim:
     longest = iterated.loc[iterated["seconds"].idxmax()]  # by automatic differentiation
     found = [
         f"{row['share']:.1%} by {name} in "
-        f"{formats.ratio(row['seconds'] / ours['seconds'])} the time"
+        f"{marked(formats.ratio(row['seconds'] / ours['seconds']), dict(row))} the time"
         for name, row in iterated.iterrows()
     ]
     share = Pair(ours["share"] / (SHARE * longest["share"]), 1.0)

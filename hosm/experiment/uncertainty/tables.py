@@ -4,6 +4,7 @@ import pandas as pd
 
 from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.coverage import coverage
+from hosm.experiment.presenting.timing import marked, with_machine
 from hosm.experiment.shared.rows import Row, groups, records
 from hosm.experiment.uncertainty.results import Denoiser
 
@@ -97,7 +98,7 @@ def direction_table(directions: pd.DataFrame) -> pd.DataFrame:
                 **{f"k = {k}": f"{shares[k]:.1%}" for k in SHOWN if k in shares.index},
                 "Time per image (ms)": formats.DASH
                 if method.startswith("PCA")
-                else formats.milliseconds(per_image),
+                else marked(formats.milliseconds(per_image), first),
             }
         )
     return pd.DataFrame(rows)
@@ -109,5 +110,5 @@ def uncertainty_tables(name: str, found: Denoiser) -> dict[str, pd.DataFrame]:
         f"calibration-{name}": calibration_table(found.numbers),
         f"likelihood-{name}": likelihood_table(found.numbers),
         f"reliability-{name}": reliability_table(found.reliability),
-        f"directions-{name}": direction_table(found.directions),
+        f"directions-{name}": with_machine(direction_table(found.directions), found.directions),
     }

@@ -8,6 +8,7 @@ from hosm.experiment.cost.study import dimension as dimension_cost
 from hosm.experiment.cost.study import second_order as timing
 from hosm.experiment.cost.study import training as training_cost
 from hosm.experiment.cost.study.communication import communication_plan, fit_link
+from hosm.experiment.run.machine_load import Counters, Load
 from hosm.experiment.run.process import keep_freed_memory
 from hosm.experiment.settings import Backbone, SpeedParams
 from hosm.experiment.shared import stopwatch
@@ -39,8 +40,8 @@ def test_works_are_timed_in_turn_and_warmed_up():
     works = {name: lambda name=name: calls.append(name) for name in "ab"}
     times = stopwatch.timed_in_turn(works, 3, CPU, shortest=0.0)
     assert calls == ["a", "a", "b", "b", *"ababab"]
-    assert {name: len(values) for name, values in times.items()} == {"a": 3, "b": 3}
-    assert all(value >= 0 for values in times.values() for value in values)
+    assert {name: len(each.seconds) for name, each in times.items()} == {"a": 3, "b": 3}
+    assert all(value >= 0 for each in times.values() for value in each.seconds)
 
 
 def test_a_short_work_fills_its_round():
@@ -49,9 +50,38 @@ def test_a_short_work_fills_its_round():
     assert len(calls) > 20
 
 
-def test_summary_is_median_and_range():
-    found = stopwatch.summary([3.0, 1.0, 2.0])
-    assert found == {"seconds": 2, "seconds_low": 1, "seconds_high": 3, "repeats": 3}
+def test_summary_is_median_and_range_and_tells_of_the_machine():
+    loads = [Load(0.01, 0.0), Load(0.04, 0.02), Load(0.02, 0.0)]
+    with stopwatch.threads(1):
+        found = stopwatch.summary(stopwatch.Times([3.0, 1.0, 2.0], loads))
+    measured = {"seconds": 2, "seconds_low": 1, "seconds_high": 3, "repeats": 3, "left_out": 0}
+    assert measured.items() <= found.items()
+    assert (found["others"], found["stolen"], found["threads"]) == (0.04, 0.02, 1)
+    assert set(found) == {*measured, *stopwatch.CIRCUMSTANCES}
+    assert "core" in found["machine"]
+
+
+def test_disturbed_rounds_are_left_out_if_most_are_quiet_and_else_all_count():
+    quiet, busy = Load(0.02, 0.0), Load(0.5, 0.0)
+    some = stopwatch.summary(stopwatch.Times([1.0, 9.0, 2.0], [quiet, busy, quiet]))
+    assert (some["seconds"], some["left_out"], some["others"]) == (1.5, 1, 0.02)
+    most = stopwatch.summary(stopwatch.Times([1.0, 9.0, 8.0], [quiet, busy, busy]))
+    assert (most["seconds"], most["left_out"], most["others"]) == (8.0, 0, 0.5)
+
+
+def test_works_in_turn_share_the_load_of_their_round():
+    """A second passes between two readings; in that of the second round others use a core."""
+    used = iter([0.0, 0.1, 1.1, 1.2])
+    clock = iter(range(4))
+
+    def read():
+        return Counters(next(clock), 2, next(used), 0.0, 0.0)
+
+    works = {"a": lambda: None, "b": lambda: None}
+    times = stopwatch.timed_in_turn(works, 3, CPU, shortest=0.0, read=read)
+    for each in times.values():
+        assert [load.busy for load in each.loads] == [False, True, False]
+        assert len(each.counted) == 2
 
 
 def test_peak_is_what_the_allocator_held_at_once():
@@ -193,7 +223,11 @@ def test_rows_are_scaled_beyond_the_one_evaluation_that_they_share(monkeypatch):
 
     def timed(works, repeats, device, shortest=0.0):
         names = {key: key[0] if isinstance(key, tuple) else "s1" for key in works}
-        return {key: [clock.get(name, 1.0)] * repeats for key, name in names.items()}
+        loads = [Load(0.0, 0.0)] * repeats
+        return {
+            key: stopwatch.Times([clock.get(name, 1.0)] * repeats, loads)
+            for key, name in names.items()
+        }
 
     monkeypatch.setattr(timing, "timed_in_turn", timed)
     backbone = Backbone(kind="mlp", shared=False, width=8)

@@ -1,6 +1,7 @@
 """The tables of costs, on made-up results."""
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from hosm.experiment.cost import tables as cost_tables
 from hosm.experiment.cost.study.ratios import speed_ratios
 from hosm.experiment.presenting import formats
+from hosm.experiment.presenting.timing import NOTE
 
 
 def test_losses_stand_beside_their_dense_twins(results):
@@ -91,3 +93,25 @@ def test_table2_says_where_rows_were_scaled_and_marks_the_fastest(results):
     marked = table[table["Ours, median (ms)"].map(formats.is_bold)]
     assert list(marked["Method"]) == ["s2", "s2"]
     assert list(marked["Ours, median (ms)"]) == ["**0.500**", "**42.0**"]
+
+
+def test_tables_of_times_name_machine_and_load_and_mark_a_busy_row(results):
+    """Others are busy while the larger losses are timed, and not before."""
+    training = results.cost.training
+    busy = training["dimension"] == 784
+    training = training.assign(stolen=0.0, machine="2 cores of a test", threads=1)
+    training["others"] = [0.6 if each else 0.02 for each in busy]
+    found = replace(results.cost, training=training)
+    tables = cost_tables.cost_tables(found)
+    losses = tables["cost-losses"].set_index("D")["Dense / ours"]
+    assert dict(losses) == {"100": "100×", "784": "784× (busy machine)"}
+    note = tables["cost-losses"].attrs[NOTE]
+    assert note.startswith("Timed on 2 cores of a test, 1 thread. ")
+    assert "other processes used at most 60% of the cores" in note
+    assert tables["table2-speed"].attrs[NOTE].endswith("is unknown.")
+
+
+def test_runs_of_several_workers_are_marked_too(results):
+    load = {"others": [0.0, 0.0, 0.3], "stolen": 0.0}
+    table = cost_tables.workers_table(results.cost.workers.assign(**load))
+    assert list(table["Time over the plain loop"]) == ["1.00×", "1.01×", "1.33× (busy machine)"]

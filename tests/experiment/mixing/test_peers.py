@@ -13,6 +13,7 @@ from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study import peers
 from hosm.experiment.mixing.study.draws_quality import quality, within
 from hosm.experiment.settings import load_params
+from hosm.experiment.shared.stopwatch import CIRCUMSTANCES
 from hosm.samplers import langevin
 from tests.tolerances import FLOAT32
 
@@ -115,7 +116,8 @@ def test_rows_tell_quality_and_pace_of_both_methods():
     start = ["target", "method", "library", "step_size", "acceptance", "gradients"]
     start += ["ess_nice", "ess_bulk", "r_hat", "kolmogorov", "variance_ratio", "finite_share"]
     ends = ["seconds_per_iteration", "ess_bulk_per_second", "within_bound"]
-    assert list(table.columns) == start + ends
+    assert list(table.columns) == [*start, *ends, *CIRCUMSTANCES]
+    assert set(table["threads"]) == {1}
     assert list(table["method"]) == ["NUTS", "MALA"] and set(table["target"]) == {"two-modes"}
     assert table["library"].str.fullmatch(r"BlackJAX \d+\.\d+.*").all()
     for row in rows:

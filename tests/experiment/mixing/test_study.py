@@ -10,7 +10,9 @@ from hosm.experiment.mixing.study import convergence, iteration_cost
 from hosm.experiment.mixing.study import samplers as methods
 from hosm.experiment.mixing.study import tuning as mixing
 from hosm.experiment.mixing.study.draws_quality import bias, within
+from hosm.experiment.run.machine_load import Load
 from hosm.experiment.settings import MixingParams
+from hosm.experiment.shared.stopwatch import Times
 from tests.tolerances import monte_carlo
 
 SETTINGS = {
@@ -175,7 +177,9 @@ def test_each_form_is_timed_and_counts_at_the_faster_of_its_two_times(monkeypatc
 
     def timed(works, repeats, device, shortest):
         seen.extend(works)
-        return {key: [3 * times[key], times[key], 0.5 * times[key]] for key in works}
+        loads = [Load(0.3, 0.0)] * 3
+        spread = (3, 1, 0.5)
+        return {key: Times([each * times[key] for each in spread], loads) for key in works}
 
     monkeypatch.setattr(iteration_cost, "timed_in_turn", timed)
     for key, seconds in {("langevin", False): 6.0, ("langevin", True): 3.0}.items():
@@ -190,6 +194,7 @@ def test_each_form_is_timed_and_counts_at_the_faster_of_its_two_times(monkeypatc
     per_iteration = [row["seconds_per_iteration"] for row in rows]
     assert per_iteration == [1.0, 3.0, 3.0, 5.0, 2.0, 7.0]  # of three iterations
     assert math.isnan(rows[-1]["seconds_compiled"]) and rows[2]["seconds_compiled"] == 4.0
+    assert all(row["others"] == 0.3 for row in rows)
     assert rows[0]["ess_bulk_per_second"] == pytest.approx(45.0 / (params.steps + params.burn_in))
 
 

@@ -51,6 +51,20 @@ def test_the_lines_of_the_page_hold_the_papers_numbers(results):
     assert "vacuous: 21.7 / 28.9, with 1.34 / 3.90 times the variance" in text
 
 
+def test_a_number_that_was_timed_on_a_busy_machine_says_so(results):
+    """Of times of before nothing is known, and nothing is said."""
+    assert "busy" not in headline.readme_block(results, FACTS)
+    load, cost = {"others": 0.4, "stolen": 0.0}, results.cost
+    slow = replace(cost, speed=cost.speed.assign(**load), training=cost.training.assign(**load))
+    found = replace(results, cost=slow)
+    block = headline.readme_block(found, FACTS)
+    assert "(432 to 833) (busy machine) | 510× in the paper" in block
+    assert "1.40× (busy machine) | at least 1" in block
+    lines = headline.headline_tables(found)["headline"].set_index("Measured")["Ours ± s.e."]
+    (dense,) = lines[lines.index.str.startswith("time of a dense")]
+    assert dense == "784× (busy machine)"
+
+
 def _with_table1(results, table1):
     whole = replace(results.accuracy.whole, table1=table1)
     return replace(results, accuracy=replace(results.accuracy, whole=whole))

@@ -142,6 +142,14 @@ def test_the_best_is_marked_by_an_element_not_by_asterisks(text):
     assert "**" not in text
 
 
+def test_the_machine_of_times_stands_below_the_last_part_of_their_table(results, text):
+    unknown = "What other processes did while this was timed is unknown."
+    frame = tables.display_tables(results)["table2-speed"]
+    notes = [part["note"] for part in page._parts("table2-speed", frame)]
+    assert notes == ["", unknown]
+    assert f'</div>\n<p class="note">{unknown}</p>' in text
+
+
 def test_what_does_not_hold_comes_from_the_numbers(text, results, paths, facts):
     section = text.partition('id="not"')[2].partition('id="again"')[0]
     failing = section.partition("<h3>Vacuous")[0]

@@ -13,3 +13,5 @@ def test_tables_are_written_as_csv_without_marks_and_as_markdown(results, tmp_pa
     assert "2.100 ± 0.031" in csv and "**" not in csv
     assert "**2.100 ± 0.031**" in markdown
     assert all(line.startswith("|") for line in markdown.splitlines())
+    timed = (tmp_path / "tables" / "cost-losses.md").read_text()
+    assert timed.endswith("|\n\nWhat other processes did while this was timed is unknown.\n")

@@ -194,18 +194,25 @@ with open_tracker(None, "study", Path(sys.argv[1])).run("left") as run:
         assert stored(store, left).info.status == "RUNNING"
         store.close_abandoned("left")
         assert stored(store, left).info.status == "KILLED"
+        how = "interrupted: its process ended without a word"
+        assert stored(store, left).data.tags["ended"] == how
         assert stored(store, mine).info.status == "RUNNING"
     assert not warnings()
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
-    [(ZeroDivisionError, "FAILED"), (OSError, "FAILED"), (KeyboardInterrupt, "KILLED")],
+    ("error", "status", "how"),
+    [
+        (ZeroDivisionError, "FAILED", "failed: ZeroDivisionError: mine"),
+        (OSError, "FAILED", "failed: OSError: mine"),
+        (KeyboardInterrupt, "KILLED", "interrupted: mine"),
+    ],
 )
-def test_an_error_in_the_body_marks_the_run_and_passes(store, error, status, warnings):
+def test_an_error_in_the_body_marks_the_run_and_passes(store, error, status, how, warnings):
     with pytest.raises(error, match="mine"), store.run("bad") as run:
         raise error("mine")
     assert stored(store, run).info.status == status
+    assert stored(store, run).data.tags["ended"] == how
     assert not warnings()
 
 

@@ -9,8 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from hosm.experiment.accuracy.study.logged import Estimate
 from hosm.experiment.accuracy.study.trial import (
+    BEGAN,
     DIVERGED,
+    ENDED,
     SweepInputs,
     run_trial,
     task_of,
@@ -21,19 +24,7 @@ from hosm.experiment.settings import CELL, ClusterParams
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.train.training_task import Train
 
-__all__ = ["MEASURED", "SweepInputs", "run_sweep"]
-
-MEASURED = (
-    "s2_error",
-    "autodiff_error",
-    "hutchinson_error",
-    "s1_error",
-    "validation_dsm",
-    "validation_second",
-    "steps",
-    "best_step",
-    "seconds",
-)
+__all__ = ["SweepInputs", "run_sweep"]
 
 
 def _trial(
@@ -74,7 +65,8 @@ def _frames(rows: list[Row], curves: list[Row]) -> tuple[pd.DataFrame, ...]:
     lost = [row for row in rows if DIVERGED in row]
     columns = [*CELL, "steps", "validation_dsm", "validation_second", DIVERGED]
     frames = (pd.DataFrame(whole), pd.DataFrame(curves), pd.DataFrame(lost, columns=columns))
-    ordered = (frame.sort_values(list(CELL), kind="stable") for frame in frames)
+    kept = (frame.drop(columns=[BEGAN, ENDED], errors="ignore") for frame in frames)
+    ordered = (frame.sort_values(list(CELL), kind="stable") for frame in kept)
     return tuple(frame.reset_index(drop=True) for frame in ordered)
 
 
@@ -83,7 +75,7 @@ def run_sweep(
     cluster: ClusterParams,
     storage: str,
     name: str,
-    tell: Callable[[Cell, Row, str], None],
+    tell: Callable[[Estimate], None],
 ) -> tuple[pd.DataFrame, ...]:
     """Run every trial of the grid; return three tables.
 
@@ -95,7 +87,7 @@ def run_sweep(
         cluster: restarts of a trial, and what is kept of its states.
         storage: absolute path or URI of the states.
         name: of the sweep; an unfinished sweep of that name is continued.
-        tell: called with (cell, metrics, status) once for each estimate of the sweep.
+        tell: called once for each estimate of the sweep.
 
     Raises:
         StageError: a trial crashed, or all diverged; the others have run, and a restart tries
@@ -109,7 +101,12 @@ def run_sweep(
         estimates = sweep.estimates(cell)
         rows = tables.get("rows") or [{}] * len(estimates)
         for estimate, row in zip(estimates, rows, strict=True):
-            tell(estimate, row, "FAILED" if DIVERGED in row else status)
+            curve = [
+                point
+                for point in tables.get("curves", [])
+                if all(point[key] == estimate[key] for key in CELL)
+            ]
+            tell(Estimate(estimate, row, "FAILED" if DIVERGED in row else status, curve))
 
     grid = Grid(sweep.grid(), partial(_trial, inputs), _shown, sweep, cluster, storage)
     found = run_grid(grid, name, tell_estimates)

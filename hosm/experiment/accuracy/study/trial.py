@@ -30,9 +30,10 @@ from hosm.experiment.shared.rows import Row
 from hosm.experiment.train.training_task import Train, TrainingTask
 from hosm.training import Diverged, Progress
 
-__all__ = ["DIVERGED", "SweepInputs", "run_trial", "task_of"]
+__all__ = ["BEGAN", "DIVERGED", "ENDED", "SweepInputs", "run_trial", "task_of"]
 
 DIVERGED = "diverged"  # the key of a row without errors, which says why
+BEGAN, ENDED = "began", "ended"  # of the training of a row's fit, in seconds since 1970
 
 CURVE_POINTS = 250  # test points behind a point of a learning curve
 FIRST_ORDER = ("s1_error", "validation_dsm", "autodiff_error")
@@ -64,6 +65,7 @@ class _Fit:
         self.diagonal = inputs.sweep.diagonal(cell["dataset"])
         self.test = inputs.arrays[cell["dataset"]]["test"][: inputs.sweep.test_points]
         self.curve: list[Row] = []
+        self.began = time.time()
         self.seconds, self.since = 0.0, time.perf_counter()
 
     def models(self, weights: dict[str, Tensor]) -> dict[int, Any]:
@@ -91,25 +93,32 @@ class _Fit:
         """Train, from the state of an interrupted run if there is one; return what is kept."""
         if state:
             self.seconds, self.curve = state["seconds"], state["curve"]
+            self.began = state.get(BEGAN, self.began)
 
         def report(progress: Progress) -> None:
             if progress.metrics:
                 self._watch(progress.step, progress.weights())
             else:
                 self.seconds += time.perf_counter() - self.since
-            keep({"state": progress.state(), "seconds": self.seconds, "curve": self.curve})
+            so_far = {"seconds": self.seconds, "curve": self.curve, BEGAN: self.began}
+            keep({"state": progress.state(), **so_far})
             self.since = time.perf_counter()
 
         self.since = time.perf_counter()
         try:
             result = train(self.task, report, state and state["state"])
         except Diverged as error:
-            return {DIVERGED: str(error), "metrics": error.last}
+            return {DIVERGED: str(error), "metrics": error.last, **self._times()}
         if not self.curve:  # trained on other machines, without reports
             self._watch(result.step, result.weights)
         best = {str(self.task.spec.rank): result.best_step, **result.best_steps}
         facts = {"steps": result.step, "best_steps": best, "metrics": result.metrics}
-        return {"weights": result.weights, "seconds": self.seconds, "curve": self.curve, **facts}
+        facts |= {"seconds": self.seconds, "curve": self.curve, **self._times()}
+        return {"weights": result.weights, **facts}
+
+    def _times(self) -> dict[str, float]:
+        """Return when the training began and when it ended: now."""
+        return {BEGAN: self.began, ENDED: time.time()}
 
 
 def _row(fit: _Fit, done: dict[str, Any], rank: int, model: Any, first: Row) -> Row:  # noqa: ANN401
@@ -117,6 +126,7 @@ def _row(fit: _Fit, done: dict[str, Any], rank: int, model: Any, first: Row) -> 
     where, metrics = fit.cell["dataset"], done["metrics"]
     best = done["best_steps"][str(rank)]
     row = {**fit.cell, "rank": rank, "steps": done["steps"], "best_step": best}
+    row |= {key: done[key] for key in (BEGAN, ENDED) if key in done}
     row["seconds"] = done["seconds"] + first.get("seconds", 0.0)
     if first:
         row |= {key: first[key] for key in FIRST_ORDER}
@@ -140,6 +150,7 @@ def _lost(done: dict[str, Any], estimates: list[Row]) -> list[Row]:
         row = {**estimate, DIVERGED: done[DIVERGED], "steps": int(last.get("step", 0))}
         second = last.get("validation_second", last.get(f"validation_{estimate['rank']}"))
         found = {"validation_dsm": last.get("validation_dsm"), "validation_second": second}
+        found |= {key: done.get(key) for key in (BEGAN, ENDED)}
         rows.append({**row, **{key: value for key, value in found.items() if value is not None}})
     return rows
 

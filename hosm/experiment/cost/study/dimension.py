@@ -85,7 +85,7 @@ def time_dimensions(params: SpeedParams) -> pd.DataFrame:
                 memory = f"{row['allocated'] / 1e6:.0f} MB"
                 print(f"{label}: {row['seconds']:.3g} s, {memory}", flush=True)
                 rows.append({"device": device.type, "batch": params.image_batch, **row})
-    return pd.DataFrame(rows).assign(threads=params.threads)
+    return pd.DataFrame(rows)
 
 
 def _slope(x: pd.Series, y: pd.Series) -> float:

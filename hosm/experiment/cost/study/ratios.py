@@ -25,7 +25,8 @@ def speed_ratios(speed: pd.DataFrame) -> list[Row]:
     """Return how many times longer autodiff takes than s2, and s2 than s1, for each rank.
 
     `loop`, `chunked`, `s1` and `joint` are loop / s2, the fastest chunked autodiff / s2, s2 / s1
-    and (s1 and s2 of a shared trunk) / s1; `_low` and `_high` bound them.
+    and (s1 and s2 of a shared trunk) / s1; `_low` and `_high` bound them. `others` and `stolen`
+    are those of the rounds in which all of them were timed, where they are known.
 
     Args:
         speed: table 2.
@@ -43,6 +44,7 @@ def speed_ratios(speed: pd.DataFrame) -> list[Row]:
             chunked = _fastest_chunked(rows, compiled)
             ratios |= _ratio("loop", loop, s2) | _ratio("chunked", chunked, s2)
             ratios |= _ratio("s1", s2, s1)
+            ratios |= {name: s2.get(name, math.nan) for name in ("others", "stolen")}  # of all
             if s2["rank"] in joint and not compiled:
                 ratios |= _ratio("joint", joint[s2["rank"]], s1)
             ratios["paper"] = loop["paper_seconds"] / s2["paper_seconds"]

@@ -76,7 +76,7 @@ def _best_chunk(work: Callable[[int], object], rows: int, device: torch.device) 
     """Return the chunk size that takes least time in two rounds."""
     sizes = sorted({min(chunk, rows) for chunk in CHUNKS})
     times = timed_in_turn({chunk: partial(work, chunk) for chunk in sizes}, 2, device, 0.0)
-    return min(sizes, key=lambda chunk: min(times[chunk]))
+    return min(sizes, key=lambda chunk: min(times[chunk].seconds))
 
 
 def _baselines(first: ScoreModel, x: Tensor, rows: int) -> dict[str, Work]:
@@ -177,9 +177,10 @@ def _time_backbone(
     out = []
     for method, rank in works:
         scaled = "autodiff" in method and "compiled" not in method
-        taken, once = times[method, rank], statistics.median(times["s1", 0])
+        taken, once = times[method, rank], statistics.median(times["s1", 0].counted)
         if scaled:  # the evaluation of s1 comes once, its derivative row by row
-            taken = [once + (seconds - once) * dimension / rows for seconds in taken]
+            whole = [once + (seconds - once) * dimension / rows for seconds in taken.seconds]
+            taken = taken._replace(seconds=whole)
         found = summary(taken)
         module = modules.get((method.removesuffix(", compiled"), rank), first)
         facts = {"device": device.type, "dimension": dimension, "batch": params.batch}
@@ -204,7 +205,7 @@ def time_second_order_scores(params: SpeedParams) -> pd.DataFrame:
         for device in devices():
             rows += _time_backbone(mlp, (100,), 100, params, device)
             rows += _time_backbone(unet, (1, 28, 28), params.loop_rows, params, device)
-    return pd.DataFrame(rows).assign(threads=params.threads)
+    return pd.DataFrame(rows)
 
 
 def headline(times: pd.DataFrame) -> dict[str, float]:

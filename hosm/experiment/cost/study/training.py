@@ -216,4 +216,4 @@ def time_training(params: SpeedParams) -> pd.DataFrame:
                     where = f"{row['variance_reduction']} {row['method']}"
                     print(f"{label} {where}: {row['seconds']:.3g} s", flush=True)
                     rows.append({"device": device.type, **row})
-    return pd.DataFrame(rows).assign(threads=params.threads)
+    return pd.DataFrame(rows)

@@ -3,10 +3,13 @@
 One joint step on `gaussian100`, the same batch for each worker (weak scaling). What is timed is
 the loop from its first step to its last: start-up is left out, validations and checkpoints are
 not. See `hosm.experiment.cost.study.communication` for what to expect of more workers.
+What other processes did meanwhile is known where Ray's processes descend from this one.
 """
 
+import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,20 @@ import torch
 from hosm.experiment.cluster.connection import connect
 from hosm.experiment.cluster.train import time_all_reduce, train_on_cluster
 from hosm.experiment.data.datasets import law
+from hosm.experiment.run.machine_load import UNKNOWN, Watch, family_counters, wait_until_quiet
+from hosm.experiment.run.provenance import hardware
 from hosm.experiment.settings import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.shared.stopwatch import threads
 from hosm.experiment.train.models import build_model
 from hosm.experiment.train.training_task import TrainingTask, train_here
 from hosm.networks import parameter_count
-from hosm.training import Progress, save_checkpoint
+from hosm.training import Progress, TrainingResult, save_checkpoint
 
 __all__ = ["time_workers"]
 
+Train = Callable[[], TrainingResult]
+
+ALONE = "plain loop"
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)
 
 
@@ -55,9 +63,17 @@ def _keep(folder: str) -> Callable[[Progress], None]:
     return lambda progress: save_checkpoint(progress.state(), Path(folder) / "alone" / "state.pt")
 
 
-def _row(label: str, workers: int, run: int, seconds: float) -> dict[str, Any]:
+def _row(label: str, workers: int, run: int, train: Train) -> dict[str, Any]:
+    """Train, and return the seconds of a step and what else the machine did meanwhile."""
+    wait_until_quiet()
+    watch = Watch(family_counters)
+    seconds = train().seconds_per_step
+    watch.round_ended()
+    here = "RAY_ADDRESS" not in os.environ or label == ALONE
+    load = watch.loads()[0] if here else UNKNOWN
     print(f"{label}, {workers} workers: {1e3 * seconds:.3g} ms a step", flush=True)
-    return {"loop": label, "workers": workers, "run": run, "seconds_per_step": seconds}
+    found = {"loop": label, "workers": workers, "run": run, "seconds_per_step": seconds}
+    return {**found, **load._asdict(), "machine": hardware()}
 
 
 def time_workers(
@@ -80,13 +96,13 @@ def time_workers(
     with connect(cluster.model_copy(update=sizes)), tempfile.TemporaryDirectory() as folder:
         for run in range(params.repeats):
             with threads(params.threads):
-                alone = train_here(_task(params, 1), device=device, report=_keep(folder))
-            rows.append(_row("plain loop", 1, run, alone.seconds_per_step))
+                train = partial(train_here, _task(params, 1), device=device, report=_keep(folder))
+                rows.append(_row(ALONE, 1, run, train))
             for workers in params.workers:
                 group = cluster.model_copy(update={**sizes, "workers": workers})
                 storage = f"{folder}/{run}-{workers}"
-                result = train_on_cluster(_task(params, workers), group, storage)
-                rows.append(_row("Ray Train", workers, run, result.seconds_per_step))
+                train = partial(train_on_cluster, _task(params, workers), group, storage)
+                rows.append(_row("Ray Train", workers, run, train))
         if max(params.workers) > 1:
             group = cluster.model_copy(update={**sizes, "workers": 2})
             seconds = time_all_reduce(LENGTHS, 15, group, f"{folder}/all-reduce")

@@ -29,9 +29,10 @@ from hosm.diffusion.likelihood import Trace
 from hosm.distributions import GaussianMixture
 from hosm.exact_scores import ExactScores
 from hosm.experiment.diffusion.study.models import ExactCovariance, law, seeded, train
+from hosm.experiment.run.machine_load import Watch, wait_until_quiet
 from hosm.experiment.settings import DiffusionParams
 from hosm.experiment.shared.rows import Row
-from hosm.experiment.shared.stopwatch import summary, timed_in_turn
+from hosm.experiment.shared.stopwatch import Times, summary, timed_in_turn
 from hosm.metrics import sliced_wasserstein
 from hosm.scores import ScoreModel
 
@@ -145,10 +146,13 @@ def _flow_row(
     size, values, seconds = params.dimension, [], []
     exact = law(params)
     prior = start(exact.mean, exact.variance, params.sigma[1], len(x))
+    wait_until_quiet()
+    watch = Watch()
     for _ in range(params.repeats):
         began = time.perf_counter()
         flow = flow_log_likelihood(model, x, params.sigma, params.flow_steps, prior, trace=trace)
         seconds.append(time.perf_counter() - began)
+        watch.round_ended()
         values.append(flow.log_prob)
     found = torch.stack(values)
     gap = (found.mean(0) - truth) / size
@@ -158,7 +162,7 @@ def _flow_row(
         "noise": float(found.std(0).mean()) / size,
         "evaluations": flow.evaluations,
         "points": len(x),
-        **summary(seconds),
+        **summary(Times(seconds, watch.loads())),
     }
 
 

@@ -110,9 +110,10 @@ def costs(
     }
     times = timed_in_turn(works, repeats, x.device)
     rows = []
-    for method, seconds in times.items():
-        ratios = [own / base for own, base in zip(seconds, times["langevin"], strict=True)]
+    base = times["langevin"].counted
+    for method, own in times.items():
+        ratios = [over / under for over, under in zip(own.counted, base, strict=True)]
         spread = {"ratio_low": min(ratios), "ratio_high": max(ratios)}
         ratio = {"ratio": statistics.median(ratios), **spread}
-        rows.append({"method": method, "chains": len(x), **summary(seconds), **ratio})
+        rows.append({"method": method, "chains": len(x), **summary(own), **ratio})
     return pd.DataFrame(rows)

@@ -76,6 +76,7 @@ def summarised(
         row |= records(same[list(RATIOS)])[0] if len(same) else dict.fromkeys(RATIOS, math.nan)
         spent = records(cost[cost["method"] == end["method"]])[0]
         row |= {f"iteration_{key}": spent[key] for key in ("seconds", "ratio")}
+        row |= {key: spent.get(key, math.nan) for key in ("others", "stolen")}
         row |= {key: value for key, value in end.items() if key.partition("_")[0] in MEASURES}
         row |= {f"equal_time_{key}": then[key] for key in ("iterations", "changed")}
         row["equal_time_changed_standard_error"] = then["changed_standard_error"]

@@ -6,7 +6,6 @@ of other libraries are, it is spent on arithmetic. Every sampler counts at the f
 A guard is one operation among many, so that guards of one form share a time.
 """
 
-import statistics
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.samplers import METHODS, TargetScores
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.rows import Row
-from hosm.experiment.shared.stopwatch import timed_in_turn
+from hosm.experiment.shared.stopwatch import CIRCUMSTANCES, summary, timed_in_turn
 
 __all__ = ["timed"]
 
@@ -52,10 +51,12 @@ def timed(rows: list[Row], scores: TargetScores, params: MixingParams) -> None:
             kernels[form, True] = samplers.compiled(kernel)
     run: Any = partial(samplers.sample_chain, steps=params.timed_iterations, generator=generator)
     works = {key: partial(run, kernel, x0) for key, kernel in kernels.items()}
-    seconds = {
-        key: statistics.median(times) / params.timed_iterations
+    found = {
+        key: summary(times)
         for key, times in timed_in_turn(works, params.repeats, x0.device, 0.0).items()
     }
+    seconds = {key: each["seconds"] / params.timed_iterations for key, each in found.items()}
+    machine = {key: next(iter(found.values()))[key] for key in CIRCUMSTANCES}  # of all in turn
     for row in rows:
         form = _form(row["method"])
         row["seconds_eager"] = seconds[form, False]
@@ -63,3 +64,4 @@ def timed(rows: list[Row], scores: TargetScores, params: MixingParams) -> None:
         row["seconds_per_iteration"] = min(seconds[form, False], seconds.get((form, True), 1e9))
         spent = row["seconds_per_iteration"] * (params.steps + params.burn_in)
         row["ess_bulk_per_second"] = row["ess_bulk"] / spent
+        row |= machine

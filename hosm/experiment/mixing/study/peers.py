@@ -21,7 +21,6 @@ compiles. XLA is told to run on one thread; its numbers are of single precision,
 
 import itertools
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +43,9 @@ from hosm.checks import check_count
 from hosm.distributions import GaussianMixture, Law, Ring
 from hosm.experiment.data.datasets import law
 from hosm.experiment.mixing.study.draws_quality import quality, within
+from hosm.experiment.run.machine_load import Watch, wait_until_quiet
 from hosm.experiment.settings import MixingParams
+from hosm.experiment.shared.stopwatch import CIRCUMSTANCES, Times, summary
 
 __all__ = ["METHODS", "TARGETS", "Chains", "draw", "headline", "log_density", "study"]
 
@@ -73,7 +74,8 @@ class Chains:
 
     `draws` has the shape (chains, steps, D); `step_size` is the median over chains; `acceptance`
     and `gradients`, the evaluations of s1 for one draw, are means over all draws; `seconds` is
-    the time of one iteration of all chains; `tried` tells of the runs by which a step was found.
+    the time of one iteration of all chains, and `machine` what `summary` of the stopwatch tells of
+    the machine meanwhile; `tried` tells of the runs by which a step was found.
     """
 
     draws: Tensor
@@ -81,6 +83,7 @@ class Chains:
     acceptance: float
     gradients: float
     seconds: float
+    machine: dict[str, Any]
     tried: list[dict[str, float]]
 
 
@@ -159,21 +162,26 @@ def _started(density: Partial, starts: Array) -> State:
 
 def _run(
     advance: Advance, settings: Settings, state: State, keys: Keys, calls: int
-) -> tuple[State, tuple[Tensor, float, float], list[float]]:
+) -> tuple[State, tuple[Tensor, float, float], Times]:
     """Advance all chains by calls of a compiled loop.
 
     Returns:
-        Their states; draws, (chains, T, D), mean acceptance and gradients; seconds of each call.
+        Their states; draws, (chains, T, D), mean acceptance and gradients; the time of each call.
     """
-    parts, seconds = [], []
+    parts, seconds, watch = [], [], Watch()
     for key in itertools.islice(keys, calls):
         begun = time.perf_counter()
         state, made = jax.block_until_ready(advance(settings, state, key))
         seconds.append(time.perf_counter() - begun)
+        watch.round_ended()
         parts.append(made)
     draws, acceptance, gradients = (np.concatenate(part) for part in zip(*parts, strict=True))
     chains = torch.from_numpy(np.ascontiguousarray(draws.swapaxes(0, 1)))
-    return state, (chains, float(acceptance.mean()), float(gradients.mean())), seconds
+    return (
+        state,
+        (chains, float(acceptance.mean()), float(gradients.mean())),
+        Times(seconds, watch.loads()),
+    )
 
 
 def _searched(
@@ -245,9 +253,12 @@ def draw(exact: Law, method: str, chains: int, burn_in: int, steps: int, seed: i
         state = _started(density, starts)
         settings, tried = _searched(advance, state, keys, exact)
         state, _, _ = _run(advance, settings, state, keys, math.ceil(burn_in / part))
-    _, (draws, acceptance, gradients), seconds = _run(advance, settings, state, keys, PARTS)
-    step, pace = float(np.median(settings["step_size"])), statistics.median(seconds) / part
-    return Chains(draws[:, :steps], step, acceptance, gradients, pace, tried)
+    wait_until_quiet()
+    _, (draws, acceptance, gradients), times = _run(advance, settings, state, keys, PARTS)
+    found = summary(times)
+    step, pace = float(np.median(settings["step_size"])), found["seconds"] / part
+    machine = {key: found[key] for key in CIRCUMSTANCES} | {"threads": 1}  # of XLA
+    return Chains(draws[:, :steps], step, acceptance, gradients, pace, machine, tried)
 
 
 def _keys(seed: int) -> Keys:
@@ -283,6 +294,7 @@ def study(
             row |= {"gradients": made.gradients, **found, "seconds_per_iteration": made.seconds}
             row["ess_bulk_per_second"] = found["ess_bulk"] / seconds
             row["within_bound"] = within(found, params.bias_bound, params.variance_bound)
+            row |= made.machine
             rows.append(row)
             tuning += [{**common, **one} for one in made.tried]
             print(f"{target} {method}: ESS {found['ess_bulk']:.0f}", flush=True)

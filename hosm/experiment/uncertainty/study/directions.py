@@ -22,8 +22,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from hosm.experiment.run.machine_load import UNKNOWN
 from hosm.experiment.settings import UncertaintyParams
-from hosm.experiment.shared.stopwatch import summary, timed_in_turn
+from hosm.experiment.shared.stopwatch import Times, summary, timed_in_turn
 from hosm.scores import FixedScale
 from hosm.tweedie import posterior_mean
 from hosm.uncertainty import leading_directions, posterior
@@ -141,7 +142,8 @@ def compare(
         shares = explained(way(noisy), residuals[1]).tolist()
         timed = name.replace(f"{steps} steps", f"{least} steps")
         factor = steps / least if steps else 1  # the time of longer iterations is scaled
-        times = [factor * each for each in seconds.get(timed, [math.nan])]
+        times = seconds.get(timed, Times([math.nan], [UNKNOWN]))  # PCA is not timed
+        times = times._replace(seconds=[factor * each for each in times.seconds])
         cost = {**summary(times), "images": len(few), "timed_steps": min(steps, least)}
         rows += [
             {"method": name, "k": count, "share": share, **cost}

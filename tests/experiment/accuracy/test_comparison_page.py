@@ -1,0 +1,125 @@
+"""MLflow's pages of a sweep, in a real browser: estimates compared by sigma and rank, listed."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from hosm.experiment.accuracy.study.logged import describe, log_estimate
+from hosm.experiment.run.tracking import open_tracker
+from hosm.experiment.settings import load_params
+from tests.experiment.accuracy.estimates import estimate
+
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+ROOT = Path(__file__).resolve().parents[3]
+ARTIFACTS, PARAMS = ROOT / "build" / "test-artifacts", ROOT / "params.yaml"
+ERRORS = (7.1, 4.1, 7.5, 4.5)  # of the made-up estimates
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=30000",
+    "--window-size=1700,1900",
+]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(BROWSER is None, reason="needs a Chromium browser"),
+]
+
+
+def wait_for_port(port, seconds=90):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.5)
+    raise AssertionError("MLflow's server did not start")
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A store with a sweep of four estimates, served on loopback; its port and run ids."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    tracker, sweep = open_tracker(None, "hosm", tmp_path), load_params(PARAMS).sweep
+    ids = {}
+    with tracker.run("sweep") as parent:
+        describe(tracker, parent)
+        for sigma in (0.01, 0.05):
+            for rank in (15, 30):
+                made = estimate(sigma=sigma, rank=rank)
+                log_estimate(tracker, parent, sweep, "key", {}, made)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    for run in client.search_runs([tracker.experiment_id], "tags.stage = 'trial'"):
+        ids[run.info.run_name] = run.info.run_id
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--workers", "1"]
+    command += ["--port", str(port), "--backend-store-uri", f"sqlite:///{tmp_path}/runs/mlflow.db"]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        wait_for_port(port)
+        yield port, ids
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+@pytest.fixture
+def seen(served, tmp_path):
+    """What a browser shows of a page of the store: its document; the picture is kept."""
+    port, _ = served
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+
+    def seen(page, name):
+        url, picture = f"http://127.0.0.1:{port}/#/{page}", ARTIFACTS / f"{name}.png"
+        shot = [BROWSER, *FLAGS, f"--user-data-dir={tmp_path}/a", f"--screenshot={picture}", url]
+        subprocess.run(shot, check=True, timeout=240, capture_output=True)
+        assert picture.stat().st_size > 50_000
+        dump = [BROWSER, *FLAGS, f"--user-data-dir={tmp_path}/b", "--dump-dom", url]
+        done = subprocess.run(dump, check=True, timeout=240, capture_output=True, text=True)
+        return done.stdout
+
+    return seen
+
+
+def axes(page):
+    """The names of the axes of the parallel coordinates, from left to right."""
+    return re.findall(r'class="axis-title"[^>]*>([^<]+)<', page)
+
+
+def test_the_comparison_opens_by_rank_and_sigma_with_the_one_error_of_all(served, seen):
+    _, ids = served
+    runs = urllib.parse.quote(json.dumps(list(ids.values())))
+    page = seen(f"compare-runs?runs={runs}&experiments=%5B%221%22%5D", "mlflow-compared")
+    assert "Comparing 4 Runs" in page and "Parallel Coordinates" in page
+    assert axes(page) == ["rank", "sigma", "hessian_error"]
+    for text in (*ids, *(f">{error}<" for error in ERRORS)):
+        assert text in page
+
+
+def test_the_saved_view_lists_the_estimates_with_settings_and_error(served, seen):
+    page = seen("experiments/1/runs?viewStateShareKey=estimates", "mlflow-estimates")
+    assert "Error loading shared view state" not in page and "4</strong> matching runs" in page
+    for text in ("Estimates", "hessian_error", "rank", *map(str, ERRORS)):
+        assert text in page
+    first, *others = (page.index(str(error)) for error in sorted(ERRORS))
+    assert all(first < other for other in others)  # the least error comes first
