@@ -145,7 +145,7 @@ def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
         accuracy: table 1; shown are its middle sigma and, of each method, the largest rank.
     """
     parts = groups(_middle(accuracy), "dataset", "regime")
-    figure, axes = grid(1, 1, 1.5 + 0.5 * len(parts))
+    figure, axes = grid(1, 1, 1.5 + 0.55 * len(parts))
     ax, names = axes[0][0], []
     for height, ((dataset, regime), group) in enumerate(parts):
         rows = records(group)
@@ -154,8 +154,9 @@ def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
         for method, (_, colour, marker) in SHOWN.items():
             row = _of_method(rows, method)
             if row is not None:
-                ax.plot(row["mean"], height, marker, color=colour, markersize=7, zorder=3)
-                ax.plot(row["paper"], height, color=colour, **PAPER)
+                y = height + 0.16 * ([*SHOWN].index(method) - 1.5)
+                ax.plot(row["mean"], y, marker, color=colour, markersize=6, zorder=3)
+                ax.plot(row["paper"], y, color=colour, **PAPER)
     log_axis(ax, "x")
     ax.set(yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
     ax.set_yticklabels(names)

@@ -43,6 +43,7 @@ __all__ = [
 SHOWN = ("two-modes", "ring6", "ring8")  # the paper's laws, where a chart shows no more
 SCORES = {"exact": (BLUE, "o"), "learned": (ORANGE, "s")}
 BEYOND = "#f3e3d8"
+THICK = {"linewidth": 5, "alpha": 0.4}  # a line that others may cover
 
 
 def _of_targets(frame: pd.DataFrame) -> tuple[Figure, list[tuple[Axes, str, pd.DataFrame]]]:
@@ -214,9 +215,7 @@ def approach_figure(approach: pd.DataFrame) -> Figure:
     figure, (line,) = grid(1, 2, 3.6)
     for method, rows in groups(equal, "method"):
         colour, _ = look(method)
-        wide: dict[str, Any] = (
-            {"linewidth": 5, "alpha": 0.4} if method == "langevin" else {"linewidth": 1.6}
-        )
+        wide: dict[str, Any] = THICK if method == "langevin" else {"linewidth": 1.6}
         for ax, column in zip(line, ("iterations", "time"), strict=True):
             ax.plot(rows[column], rows["kolmogorov"], color=colour, **wide)
     line[0].set_title("After equally many iterations")
@@ -228,7 +227,7 @@ def approach_figure(approach: pd.DataFrame) -> Figure:
     names = {"ozaki floor": "Ozaki, its own clock", "ozaki floor, Langevin's clock": None}
     keys = []
     for method in dict.fromkeys(equal["method"]):
-        thick: dict[str, Any] = {"linewidth": 5, "alpha": 0.4} if method == "langevin" else {}
+        thick: dict[str, Any] = THICK if method == "langevin" else {}
         name = names.get(method) or SAMPLERS[method].replace(", floor", "")
         keys.append(key("", look(method)[0], name, linestyle="-", **thick))
     legend(figure, keys, 3)

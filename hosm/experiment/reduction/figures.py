@@ -50,13 +50,17 @@ def _draw_errors(ax: Axes, final: pd.DataFrame, score: str) -> None:
         middle = np.exp(np.log(errors).groupby(there["sigma"]).mean())
         ax.plot(middle.index, middle, color=COLOURS[kind], linewidth=1.8)
         if len(middle):
-            end = float(middle.index[-1]), float(middle.iloc[-1])
-            label(ax, *end, NAMES[kind], COLOURS[kind], xytext=(-4, 10), ha="right")
+            place = len(middle) // 2
+            point = float(middle.index[place]), float(middle.iloc[place])
+            label(ax, *point, NAMES[kind], COLOURS[kind], xytext=(4, 9))
+    sigmas = sorted(set(final["sigma"]))
     ax.axhline(ZERO_ERROR, color=GREY, linestyle="--", linewidth=1)
-    label(ax, float(final["sigma"].max()), ZERO_ERROR, "the answer 0", GREY, ha="right", va="top")
+    between = float(np.sqrt(sigmas[0] * sigmas[min(1, len(sigmas) - 1)]))
+    label(ax, between, ZERO_ERROR, "the answer 0", GREY, xytext=(0, 6), ha="center")
     log_axis(ax, "x")
     log_axis(ax, "y")
     ax.margins(y=0.15)
+    ax.set_xticks(sigmas)
     ax.set(xlabel="standard deviation σ of the noise", ylabel="squared error, less is better")
     ax.set_title(SCORES[score])
 
@@ -66,6 +70,7 @@ def _draw_estimates(ax: Axes, part: pd.DataFrame, score: str, sigma: float) -> N
     ax.set_title(f"What every seed learned at σ = {sigma:g}")
     ax.set(xlabel="$u$, at the point $(u, 0)$", ylabel=ENTRIES[score], ylim=LIMITS[score])
     if part.empty:
+        ax.set_title("no estimates: every run diverged")
         return
     line, (low, high) = part.drop_duplicates("u"), LIMITS[score]
     ax.plot(line["u"], line[f"exact_{score}"], color=GREY, linewidth=6, alpha=0.35, zorder=1)
@@ -76,16 +81,7 @@ def _draw_estimates(ax: Axes, part: pd.DataFrame, score: str, sigma: float) -> N
     if beyond:
         text = f"off the chart: {beyond} of {len(runs)} runs"
         ax.text(0.97, 0.05, text, transform=ax.transAxes, ha="right", fontsize=8)
-    last = line.iloc[-1]
-    ax.text(
-        last["u"],
-        last[f"exact_{score}"],
-        "exact (grey) ",
-        color=GREY,
-        fontsize=8,
-        ha="right",
-        va="bottom",
-    )
+    ax.text(0.03, 0.05, "grey: exact", transform=ax.transAxes, color=GREY, fontsize=8)
     ax.set_xlim(line["u"].min(), line["u"].max())
 
 

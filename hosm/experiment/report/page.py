@@ -46,8 +46,16 @@ def _runs(judged: Sequence[Claim]) -> str:
     return " and ".join(dict.fromkeys(claim.run for claim in judged))
 
 
-def _tables(names: Sequence[str], tables: dict[str, pd.DataFrame]) -> list[str]:
-    return [blocks.chosen(name, tables) for name in names]
+def _tables(titles: dict[str, str], tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """Return the titles of tables by the names of the longest runs of them."""
+    return {blocks.chosen(name, tables): title for name, title in titles.items()}
+
+
+def _sentence(statement: str) -> str:
+    """Return a statement as a sentence; symbols such as s1 keep their small letter."""
+    first = statement.split()[0]
+    small = any(letter.isdigit() for letter in first)
+    return f"{statement if small else statement[0].upper() + statement[1:]}."
 
 
 def _replicated(
@@ -206,6 +214,7 @@ def render_page(context: dict[str, Any], template: str = PAGE) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["sentence"] = _sentence
     return environment.get_template(template).render(context)
 
 

@@ -96,11 +96,12 @@ def told(judged: Sequence[Claim]) -> str:
         judged: the statement's claims.
     """
     counts = {name: len(there) for name, there in _by_verdict(judged).items() if there}
+    if len(judged) == 1:
+        return "at the one place that was measured"
     if len(counts) == 1:
-        (count,) = counts.values()
-        return "at the one place that was measured" if count == 1 else f"at all {count} places"
+        return f"at {'any of' if 'does not hold' in counts else 'all'} {len(judged)} places"
     parts = [f"{SAID[name][0]} at {count}" for name, count in counts.items()]
-    return f"{', '.join(parts[:-1])} and {''.join(parts[-1:])} of {len(judged)} places"
+    return f"of {len(judged)} places, it {', '.join(parts[:-1])} and {''.join(parts[-1:])}"
 
 
 def _tally(beside: list[Claim]) -> list[tuple[str, str]]:

@@ -60,8 +60,9 @@ class PaperClaim(Text):
     """A claim of the paper, and the names of the claims that decide it or stand beside it.
 
     `missing` says what of the paper's evidence is not reproduced, `would_change` what would change
-    the verdict, and `elsewhere` is a point at which that was tried. `tables` are files' names of
-    tables to show with the places, `appendix` the section of the appendix that has the rest.
+    the verdict, and `elsewhere` is a point at which that was tried. `tables` are the titles
+    of tables to show with the places, by the files' names, `appendix` the section of the appendix
+    that has the rest.
     """
 
     claim: Words
@@ -72,7 +73,7 @@ class PaperClaim(Text):
     missing: str = ""
     would_change: Words
     elsewhere: OtherPoint
-    tables: list[Words] = []
+    tables: dict[str, Words] = {}
     appendix: Words
 
 
@@ -83,7 +84,7 @@ class Subject(Text):
     about: Words
     figure: Words
     claims: list[Words] = Field(min_length=1)
-    tables: list[Words] = []
+    tables: dict[str, Words] = {}
     appendix: Words
 
 

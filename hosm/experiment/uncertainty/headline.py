@@ -30,8 +30,8 @@ def uncertainty_sentence(denoisers: Mapping[str, Denoiser]) -> str:
         row = _shown(rows)
         learned, one = (formats.number(row[f"nll_{k}"], 4) for k in ("low_rank", "isotropic"))
         parts.append(
-            f"on {name} the correlation of the predicted variance of a pixel with its squared "
-            f"error is {formats.number(row['correlation'], 2)}, and the negative log-likelihood "
+            f"on images of {name} the correlation of the predicted variance of a pixel with its "
+            f"squared error is {formats.number(row['correlation'], 2)}, and the negative log-likelihood "
             f"of clean images is {learned} nats, where one variance for all pixels has {one} "
             f"(less is better; noise {row['sigma']:g})"
         )
