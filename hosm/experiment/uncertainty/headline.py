@@ -31,8 +31,9 @@ def uncertainty_sentence(denoisers: Mapping[str, Denoiser]) -> str:
         learned, one = (formats.number(row[f"nll_{k}"], 4) for k in ("low_rank", "isotropic"))
         parts.append(
             f"on images of {name} the correlation of the predicted variance of a pixel with its "
-            f"squared error is {formats.number(row['correlation'], 2)}, and the negative log-likelihood "
-            f"of clean images is {learned} nats, where one variance for all pixels has {one} "
+            f"squared error is {formats.number(row['correlation'], 2)}, and the negative "
+            f"log-likelihood of clean images is {learned} nats, where one variance for all "
+            f"pixels has {one} "
             f"(less is better; noise {row['sigma']:g})"
         )
     return f"When images are denoised, {'; '.join(parts)}."
