@@ -9,7 +9,7 @@ from hosm.experiment.presenting.headline import Finding
 
 __all__ = ["mixing_findings", "mixing_sentence"]
 
-PLACES = {"ring6": "the paper's first data set", "two-modes": "two modes"}
+PLACES = {"ring6": "the paper's first data set", "two-modes": "a law of two modes"}
 
 
 def _shown(found: Sampling) -> list[Comparison]:
@@ -21,14 +21,14 @@ def _shown(found: Sampling) -> list[Comparison]:
 def mixing_sentence(found: Sampling) -> str:
     """Return effective samples of Ozaki's step over Langevin's, in a sentence."""
     told = [
-        f"{formats.plus_minus(each.ratio, each.error)} times the effective samples on "
-        f"{PLACES[each.target]}"
+        f"{formats.plus_minus(each.ratio, each.error)} times as many effective samples a second "
+        f"on {PLACES[each.target]}"
         for each in _shown(found)
     ]
     compared = " and ".join(told) or "a number of effective samples that cannot be compared"
     return (
-        "Per second, a sampler whose steps use the second-order score (Ozaki’s) makes, over one "
-        f"whose steps do not (Langevin’s), {compared}; both are tuned within equal bounds on bias."
+        "Beside a sampler that does not use the second-order score (Langevin’s), one whose steps "
+        f"use it (Ozaki’s) makes {compared}; both are tuned within equal bounds on bias."
     )
 
 

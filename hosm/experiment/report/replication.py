@@ -99,7 +99,9 @@ def told(judged: Sequence[Claim]) -> str:
     if len(judged) == 1:
         return "at the one place that was measured"
     if len(counts) == 1:
-        return f"at {'any of' if 'does not hold' in counts else 'all'} {len(judged)} places"
+        if "does not hold" in counts:
+            return f"at any of {len(judged)} places"
+        return "at both places" if len(judged) == 2 else f"at all {len(judged)} places"
     parts = [f"{SAID[name][0]} at {count}" for name, count in counts.items()]
     return f"of {len(judged)} places, it {', '.join(parts[:-1])} and {''.join(parts[-1:])}"
 

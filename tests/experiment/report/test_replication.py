@@ -44,7 +44,8 @@ def test_each_of_our_statements_stands_under_a_subject_or_beside_a_claim_of_the_
 def test_verdicts_are_counted_in_words():
     mixed = _judged_as(CLAIM, ["holds", "does not hold", "does not hold"])
     assert told(mixed) == "of 3 places, it holds at 1 and does not hold at 2"
-    assert told(_judged_as(CLAIM, ["holds", "holds"])) == "at all 2 places"
+    assert told(_judged_as(CLAIM, ["holds"] * 2)) == "at both places"
+    assert told(_judged_as(CLAIM, ["vacuous"] * 3)) == "at all 3 places"
     assert told(_judged_as(CLAIM, ["does not hold"] * 2)) == "at any of 2 places"
     assert told(_judged_as(CLAIM, ["holds"])) == "at the one place that was measured"
     assert verdict_of(mixed) == "holds only in part"
