@@ -7,7 +7,6 @@ copied as it is.
 
 import ast
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -152,7 +151,10 @@ def _write_pages(app: Sphinx) -> None:
 
 def _copy_report(app: Sphinx, error: Exception | None) -> None:
     if error is None:
-        shutil.copy(ROOT / "reports" / "index.html", Path(app.outdir) / "report.html")
+        for name, copy in (("index", "report"), ("appendix", "appendix")):
+            text = (ROOT / "reports" / f"{name}.html").read_text(encoding="utf-8")
+            linked = text.replace('href="index.html', 'href="report.html')  # the site has its own
+            (Path(app.outdir) / f"{copy}.html").write_text(linked, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:

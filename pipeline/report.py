@@ -12,14 +12,14 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
 
 def report() -> None:
-    """Write reports/tables, reports/figures, reports/index.html and the README's table."""
+    """Write the tables, the figures and the two pages of reports, and the README's table."""
     with open_stage("report") as (params, run, _):
         results = load_results(PROJECT)
         reports = PROJECT / "reports"
         tables.write_all(results, reports / "tables")
         pictures = figures.write_all(results, reports / "figures")
         facts = page.facts(PROJECT, params.profile, params)
-        page.write(results, pictures, facts, reports / "index.html")
+        page.write(results, pictures, facts, reports)
         readme, block = PROJECT / "README.md", headline.readme_block(results, facts)
         text = headline.replace_between_markers(
             readme.read_text(encoding="utf-8"), BEGIN, END, block
@@ -27,7 +27,8 @@ def report() -> None:
         write_whole(text.encode(), readme)
         run.log_artifact(reports / "tables", "tables")
         run.log_artifact(reports / "figures", "figures")
-        run.log_artifact(reports / "index.html")
+        for name in ("index.html", "appendix.html"):
+            run.log_artifact(reports / name)
 
 
 if __name__ == "__main__":

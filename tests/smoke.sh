@@ -19,4 +19,5 @@ dvc metrics show
 dvc plots show -q >/dev/null
 dvc params diff
 python -m tests.experiment.report.check_report reports/index.html
+python -m tests.experiment.report.check_report reports/appendix.html
 echo "smoke: two runs passed"

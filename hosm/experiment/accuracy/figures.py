@@ -1,8 +1,9 @@
-"""Errors of second-order scores by method and rank, and against seconds of training.
+"""Errors of second-order scores by method, and against seconds of training.
 
-Filled markers are this run's, hollow diamonds the paper's.
+Filled markers are ours, hollow diamonds the paper's.
 """
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -10,15 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hosm.experiment.accuracy.results import Accuracy
-from hosm.experiment.accuracy.rows_of_table1 import is_exact, is_reference, method_order
-from hosm.experiment.presenting import formats
+from hosm.experiment.accuracy.rows_of_table1 import BASELINE, PLAIN, is_exact
 from hosm.experiment.presenting.style import (
     BLUE,
     COLOURS,
     GREY,
     ORANGE,
     PAPER,
+    PURPLE,
+    SKY,
     Drawings,
+    grid,
     key,
     legend,
     log_axis,
@@ -28,14 +31,23 @@ from hosm.experiment.presenting.style import (
 )
 from hosm.experiment.shared.rows import Row, groups, records
 
-__all__ = ["accuracy_drawings", "accuracy_figure", "targets_figure"]
+__all__ = ["accuracy_drawings", "accuracy_figure", "joint_figure", "targets_figure"]
 
-MARKERS = ("o", "s", "^", "v", "P")
+BLACK = "#222222"
+PAPER_SIGMA = 0.05  # the middle one of table 1
+JOINT = "autodiff, joint moment"
+POINTS = {"finite": "finite: few points", "streaming": "streaming: fresh points"}
+SHOWN = {  # method -> its name, colour and marker
+    BASELINE: ("derivative of s1", BLACK, "o"),
+    PLAIN: ("derivative of s1, plain network", SKY, "v"),
+    "s2, moment": ("s2, the paper’s objective", ORANGE, "s"),
+    "s2, jacobian": ("s2, our default", BLUE, "^"),
+}
 
 LOOKS = {  # target of a fit -> its name, colour, line
     "dsm": ("autodiff of s1, DSM", COLOURS[4], "--"),
-    "dsm-vr": ("autodiff of s1, DSM-VR", "#222222", "--"),
-    "plain": ("autodiff of s1, DSM-VR, plain MLP", "#222222", ":"),
+    "dsm-vr": ("autodiff of s1, DSM-VR", BLACK, "--"),
+    "plain": ("autodiff of s1, DSM-VR, plain MLP", BLACK, ":"),
     "jacobian": ("s2, jacobian", BLUE, "-"),
     "residual": ("s2, residual", COLOURS[2], "-"),
     "moment": ("s2, moment (the paper's)", ORANGE, "-"),
@@ -68,8 +80,7 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> str:
             last = records(own)[-1]
             ax.plot([last["seconds"]], [last["error"]], "o", color=colour, markersize=4)
             ends.append((last["error"], name.split(" (")[0]))
-    error, best = min(ends)
-    return f"ends lowest: {best}, {formats.number(error)}"
+    return f"ends lowest: {min(ends)[1]}"
 
 
 @styled
@@ -99,82 +110,105 @@ def targets_figure(learning: pd.DataFrame, accuracy: pd.DataFrame) -> Figure:
     return figure
 
 
-def _estimates(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if not is_reference(row)]
+def _middle(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the middle sigma of table 1."""
+    sigma = min(accuracy["sigma"].unique(), key=lambda value: abs(value - PAPER_SIGMA))
+    return accuracy[accuracy["sigma"] == sigma]
 
 
-def _look(rank: float, ranks: list[float]) -> tuple[str, str]:
-    """Return the colour and the marker of a rank."""
-    place = ranks.index(rank)
-    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+def _of_method(rows: list[Row], method: str) -> Row | None:
+    """Return the row of a method at its largest rank."""
+    there = [row for row in rows if row["method"] == method and math.isfinite(row["mean"])]
+    return max(there, key=lambda row: row["rank"], default=None)
 
 
-def _height(row: Row, methods: list[str], ranks: list[float]) -> float:
-    """Return where a row stands on the vertical axis: by method, then by rank."""
-    positive = [rank for rank in ranks if rank > 0]
-    place = methods.index(row["method"])
-    if row["rank"] not in positive:
-        return place
-    return place - 0.22 * (positive.index(row["rank"]) - (len(positive) - 1) / 2)
+def _place(dataset: str, regime: str, rows: list[Row]) -> str:
+    """Return the name of a line: data set, rank and kind of points."""
+    rank = max(row["rank"] for row in rows if row["method"].startswith("s2"))
+    width = f"r = {rank:.0f}" if rank else "diagonal"
+    return f"{dataset}, {width}\n{POINTS.get(regime, regime)}"
 
 
-def _draw_errors(ax: Axes, cell: list[Row], methods: list[str], ranks: list[float]) -> None:
-    """Draw the errors of one data set, regime and sigma, with floors and the constant."""
-    for row in _estimates(cell):
-        colour, marker = _look(row["rank"], ranks)
-        y, error = _height(row, methods, ranks), row["standard_error"]
-        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 5, "capsize": 2}
-        ax.errorbar(row["mean"], y, xerr=error if error > 0 else 0, **style)
-        ax.plot(row["paper"], y, color=colour, **PAPER)
-    for row in cell:
-        if row["method"].startswith("floor") and row["rank"] in ranks:
-            colour = _look(row["rank"], ranks)[0]
-            ax.axvline(row["mean"], color=colour, linestyle=":", linewidth=1.2)
-        elif row["method"].startswith("constant") and not is_exact(row):
-            ax.axvline(row["mean"], color=GREY, linestyle="--", linewidth=1.2)
-    log_axis(ax, "x")
-    ax.set(yticks=range(len(methods)), ylim=(-0.6, len(methods) - 0.4))
-
-
-def _accuracy_title(name: str, cell: list[Row]) -> str:
-    best = min(_estimates(cell), key=lambda row: row["mean"])
-    rank = f", r = {best['rank']:.0f}" if best["rank"] > 0 else ""
-    return f"{name}\nlowest: {best['method']}{rank}, {formats.number(best['mean'])}"
+def _draw_references(ax: Axes, rows: list[Row], height: int) -> None:
+    """Draw the constant Hessian, unless it is exact, as a bar across a line of the chart."""
+    for row in rows:
+        if row["method"].startswith("constant") and not is_exact(row):
+            span = [height - 0.35, height + 0.35]
+            ax.plot([row["mean"]] * 2, span, color=GREY, linewidth=3, alpha=0.5)
 
 
 @styled
 def accuracy_figure(accuracy: pd.DataFrame) -> Figure:
-    """Draw the errors of second-order scores by method and rank.
+    """Draw the errors of the main methods, a line of one chart for each data set and regime.
+
+    Args:
+        accuracy: table 1; shown are its middle sigma and, of each method, the largest rank.
+    """
+    parts = groups(_middle(accuracy), "dataset", "regime")
+    figure, axes = grid(1, 1, 1.5 + 0.55 * len(parts))
+    ax, names = axes[0][0], []
+    for height, ((dataset, regime), group) in enumerate(parts):
+        rows = records(group)
+        names.append(_place(str(dataset), str(regime), rows))
+        _draw_references(ax, rows, height)
+        for method, (_, colour, marker) in SHOWN.items():
+            row = _of_method(rows, method)
+            if row is not None:
+                y = height + 0.16 * ([*SHOWN].index(method) - 1.5)
+                ax.plot(row["mean"], y, marker, color=colour, markersize=6, zorder=3)
+                if method != PLAIN:  # the paper has one number for both networks of s1
+                    ax.plot(row["paper"], y, color=colour, **PAPER)
+    log_axis(ax, "x")
+    ax.set(yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
+    ax.set_yticklabels(names)
+    sigma = _middle(accuracy)["sigma"].iloc[0]
+    ax.set_xlabel(f"squared error of the Hessian at σ = {sigma:g}, summed over entries")
+    ax.set_title("← better")
+    there = set(accuracy["method"])
+    keys = [key(mark, colour, name) for m, (name, colour, mark) in SHOWN.items() if m in there]
+    keys += [paper_key("the paper’s numbers"), key("|", GREY, "a constant Hessian", markersize=10)]
+    legend(figure, keys, columns=3)
+    return figure
+
+
+@styled
+def joint_figure(accuracy: pd.DataFrame) -> Figure:
+    """Draw the error of the derivative of s1 trained alone, and of one trained jointly with s2.
 
     Args:
         accuracy: table 1.
     """
-    parts = groups(accuracy, "dataset", "regime", "sigma")
-    estimates = _estimates(records(accuracy))
-    ordered = [row["method"] for row in sorted(estimates, key=method_order, reverse=True)]
-    methods = list(dict.fromkeys(ordered))
-    ranks = sorted({row["rank"] for row in estimates})
-    figure, axes = panels(len(parts), 3.0)
-    for place, (ax, ((dataset, regime, sigma), group)) in enumerate(zip(axes, parts, strict=True)):
-        _draw_errors(ax, records(group), methods, ranks)
-        ax.set_yticklabels([] if place % 2 else methods)
-        ax.set_title(_accuracy_title(f"{dataset}, {regime}, σ = {sigma:g}", records(group)))
-        ax.set_xlabel("squared Frobenius error, summed over entries")
-    names = [f"ours, r = {rank:.0f}" if rank else "ours, diagonal or s1 alone" for rank in ranks]
-    keys = [key(*_look(rank, ranks)[::-1], name) for rank, name in zip(ranks, names, strict=True)]
-    keys += [
-        paper_key("the paper's"),
-        key("", GREY, "floor of a rank", linestyle=":"),
+    parts = [
+        (place, alone, joint)
+        for place, group in groups(accuracy, "dataset", "regime", "sigma")
+        if (alone := _of_method(records(group), BASELINE))
+        and (joint := _of_method(records(group), JOINT))
     ]
-    legend(figure, [*keys, key("", GREY, "constant Hessian", linestyle="--")])
+    figure, axes = grid(1, 1, 1.3 + 0.32 * max(1, len(parts)))
+    ax = axes[0][0]
+    for height, (_, *pair) in enumerate(parts):
+        ax.plot([row["mean"] for row in pair], [height] * 2, color="#bbbbbb", zorder=1)
+        for row, colour, marker in zip(pair, (BLACK, PURPLE), ("o", "s"), strict=True):
+            style: dict[str, Any] = {"color": colour, "capsize": 2}
+            error = row["standard_error"]
+            ax.errorbar(
+                row["mean"], height, xerr=2 * error if error > 0 else 0, fmt=marker, **style
+            )
+    log_axis(ax, "x")
+    ax.set(yticks=range(len(parts)), ylim=(len(parts) - 0.4, -0.6))
+    ax.set_yticklabels([f"{d}, {POINTS.get(r, r)}, σ = {s:g}" for (d, r, s), *_ in parts])
+    ax.set(xlabel="squared error of the derivative of s1; bars are two standard errors")
+    ax.set_title("← better")
+    keys = [key("o", BLACK, "s1 trained alone"), key("s", PURPLE, "s1 trained jointly with s2")]
+    legend(figure, keys)
     return figure
 
 
 def accuracy_drawings(found: Accuracy) -> Drawings:
-    """Return what draws the figures of table 1, by their names."""
+    """Return what draws the figures of table 1 at the paper's sizes, by their names."""
     whole = found.whole
     return {
-        "accuracy": lambda: accuracy_figure(found.table1),
-        "targets": lambda: targets_figure(found.learning, found.table1),
+        "accuracy": lambda: accuracy_figure(whole.table1),
+        "joint": lambda: joint_figure(whole.table1),
         "whole": lambda: targets_figure(whole.learning, whole.table1),
     }

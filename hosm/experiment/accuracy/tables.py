@@ -50,6 +50,7 @@ def _marked(accuracy: pd.DataFrame) -> list[Row]:
 def accuracy_table(accuracy: pd.DataFrame) -> pd.DataFrame:
     """Return table 1: a row for each method and rank, a pair of columns for each sigma."""
     rows: dict[tuple[str, ...], Row] = {}
+    ours_of = _column(accuracy["standard_error"])
     for entry in _marked(accuracy):
         rank = _rank(entry["method"], entry["rank"])
         key = (named(entry["dataset"]), entry["regime"], entry["method"], rank)
@@ -59,9 +60,14 @@ def accuracy_table(accuracy: pd.DataFrame) -> pd.DataFrame:
         ours = "0 (exact)" if is_exact(entry) else ours
         paper = formats.paper_value(entry["paper"], entry["paper_deviation"])
         row[f"Paper, σ = {entry['sigma']:g}"] = paper
-        row[f"Ours ± s.e., σ = {entry['sigma']:g}"] = formats.bold(ours) if entry["best"] else ours
+        row[f"{ours_of}, σ = {entry['sigma']:g}"] = formats.bold(ours) if entry["best"] else ours
         row["entries"].append(entry)
     return pd.DataFrame([_with_cost(row) for row in rows.values()]).fillna(formats.DASH)
+
+
+def _column(errors: pd.Series) -> str:
+    """Return the head of a column of ours: a single seed has no standard error."""
+    return "Ours ± s.e." if errors.notna().any() else "Ours, one seed"
 
 
 def _with_cost(row: Row) -> Row:
@@ -89,7 +95,9 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
             "σ": f"{row['sigma']:g}",
             "Objective": _trained(row["target"]).removeprefix("s1, ").removeprefix("s2, "),
             "Rank": formats.DASH if row["target"] in FIRST else _rank("s2", row["rank"]),
-            "Squared error of s1, ours ± s.e.": formats.plus_minus(row["mean"], row["sem"]),
+            f"Squared error of s1, {_column(means['sem']).lower()}": formats.plus_minus(
+                row["mean"], row["sem"]
+            ),
             "Seeds": formats.count(row["count"]),
         }
         for row in records(means)

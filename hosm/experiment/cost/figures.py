@@ -26,6 +26,8 @@ from hosm.experiment.shared.rows import Row, groups, records
 __all__ = ["cost_drawings", "growth_figure", "loss_figure", "speed_figure"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
+SHOWN = ("s1", "autodiff loop", "autodiff reverse, chunked", "autodiff forward, chunked", "s2")
+LARGE_RANKS = (50, 1000)  # beside the least and a large one, which the table has
 PALETTE = (*COLOURS, GREY)
 
 
@@ -40,7 +42,7 @@ def _draw_times(ax: Axes, rows: list[Row]) -> None:
             ax.axvline(middle, color=GREY, linestyle="--", linewidth=1.2)
     names = [f"{r['method']}, r = {r['rank']:.0f}" if r["rank"] else r["method"] for r in rows]
     log_axis(ax, "x")
-    ax.set(yticks=range(len(rows)), xlabel="time for the whole batch (ms)")
+    ax.set(yticks=range(len(rows)), xlabel="time for the whole batch (ms), less is better")
     ax.set_yticklabels(names[::-1])
 
 
@@ -51,7 +53,9 @@ def speed_figure(speed: pd.DataFrame) -> Figure:
     Args:
         speed: table 2.
     """
-    parts = groups(speed[speed["device"] == speed["device"].iloc[0]], "backbone", "dimension")
+    shown = speed["method"].isin(SHOWN) & ~speed["rank"].isin(LARGE_RANKS)
+    here = speed[shown & (speed["device"] == speed["device"].iloc[0])]
+    parts = groups(here, "backbone", "dimension")
     ratios = speed_ratios(speed)
     rows = max(len(group) for _, group in parts)
     figure, axes = grid(len(parts), 1, 0.7 + (0.7 + 0.23 * rows) * len(parts))

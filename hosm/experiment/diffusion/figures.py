@@ -31,7 +31,10 @@ LOOKS = {  # covariance of the network's steps -> marker and colour
     "beta": ("P", PURPLE),
     "beta-tilde": ("X", SKY),
 }
-MEASURES = {"gap": "gap of the bound, nats a dimension", "distance": "sliced Wasserstein distance"}
+MEASURES = {
+    "gap": "gap of the bound, nats a dimension ↓",
+    "distance": "distance of draws to the law ↓",
+}
 
 
 def _draw(ax: Axes, steps: pd.DataFrame, measure: str) -> None:

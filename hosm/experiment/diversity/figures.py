@@ -87,12 +87,13 @@ def classes_figure(curves: pd.DataFrame, summary: pd.DataFrame, cost: pd.DataFra
         ("time", "time of the diffusion", equal),
         ("seconds", f"seconds for {cost['chains'].iloc[0]:,} chains", plain),
     )
+    highest = 100 * averages["changed"].max()
     for ax, (x, label, names), title in zip(axes[0], panels, titles, strict=True):
         for name in names:
             _draw_share(ax, averages[averages["sampler"] == name], x)
         ax.axhline(100 * averages["changed"].iloc[0], color=GREY, linestyle="-.", linewidth=1)
         log_axis(ax, "x")
-        ax.set(xlabel=label, ylim=(0, 100))
+        ax.set(xlabel=label, ylim=(0, 1.1 * highest))
         ax.set_title(title, fontsize=8.5)
     axes[0][0].set_ylabel("chains that changed class (%)")
     keys = [

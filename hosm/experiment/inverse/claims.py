@@ -61,7 +61,7 @@ def _rival_is_not(run: InverseRun, off: pd.DataFrame, method: str) -> Claim:
     return Claim(
         f"inverse-calibrated-where-{method}-is-not",
         _where(run),
-        f"those of {NAMES[method]} are off by more than {POINTS:g} points on every task",
+        f"intervals by {NAMES[method]} are off by more than {POINTS:g} points on every task",
         float(off[method].min()),
         ">",
         POINTS,

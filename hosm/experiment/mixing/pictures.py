@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from hosm.experiment.mixing.looks import SAMPLERS, look
 from hosm.experiment.mixing.results import Sampling
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.style import GREY, grid, styled
+from hosm.experiment.presenting.style import GREY, frame, grid, styled
 from hosm.experiment.shared.files import Arrays
 from hosm.experiment.shared.rows import records
 
@@ -18,6 +18,7 @@ __all__ = ["equal_steps_figure", "single_chains_figure", "snapshots_figure"]
 POINTS = 1000  # drawn in a panel
 SINGLE = 3000  # of a single chain
 EXACT = "exact draws"
+FLAT = 0.55  # height of a panel of two modes beside each other, over its width
 
 
 class _Picture(NamedTuple):
@@ -39,38 +40,50 @@ def _reach(draws: Arrays, target: str) -> float:
 
 
 def _scatter(ax: Axes, points: np.ndarray, colour: str, reach: float, most: int) -> None:
-    """Draw points within the reach of the exact ones."""
+    """Draw points within the reach of the exact ones, in a frame."""
     x, y = points[:: max(1, -(-len(points) // most))].T if len(points) else ([], [])
     ax.scatter(x, y, s=1.5, color=colour, alpha=0.5, linewidths=0)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    frame(ax)
 
 
 def _title(ax: Axes, text: str) -> None:
     ax.set_title(text, fontsize=7.5, loc="center")
 
 
+def _few(times: list[str]) -> list[str]:
+    """Return the first, a middle and the last of some times."""
+    middle = times[len(times) // 2]
+    return list(dict.fromkeys([times[0], middle, times[-1]]))
+
+
 @styled
-def equal_steps_figure(draws: Arrays) -> Figure:
-    """Draw chains on the law of two modes after some iterations, one step size for all.
+def equal_steps_figure(found: Sampling) -> Figure:
+    """Draw chains on the law of two modes after some iterations, over exact draws in grey.
 
     Args:
-        draws: points by 'target|method|eps|iterations'.
+        found: tables of the samplers, and points by 'target|method|eps|iterations'.
     """
-    found = _pictures(draws, "two-modes", single=False)
-    methods = list(dict.fromkeys(each.method for each in found))
-    times = list(dict.fromkeys(each.when for each in found))
-    figure, axes = grid(len(methods), 1 + len(times), 1.6 * len(methods) + 0.2, bare=True)
-    reach = _reach(draws, "two-modes")
+    draws = found.draws
+    pictures = {(e.method, e.when): e for e in _pictures(draws, "two-modes", single=False)}
+    methods = list(dict.fromkeys(method for method, _ in pictures))
+    times = _few(list(dict.fromkeys(when for _, when in pictures)))
+    figure, axes = grid(len(methods), len(times), 1.75 * len(methods) + 0.3, bare=True)
+    reach, exact = _reach(draws, "two-modes"), draws[f"two-modes|{EXACT}||"]
+    known = {
+        (row["method"], str(row["iterations"])): row["kolmogorov"]
+        for row in records(found.approach[found.approach["target"] == "two-modes"])
+    }
     for line, method in zip(axes, methods, strict=True):
-        _scatter(line[0], draws[f"two-modes|{EXACT}||"], GREY, reach, POINTS)
         line[0].set_ylabel(SAMPLERS[method].replace(", ", "\n"), fontsize=8)
-        for ax, when in zip(line[1:], times, strict=True):
-            each = next(one for one in found if one.method == method and one.when == when)
-            _scatter(ax, draws[each.key], look(method)[0], reach, POINTS)
-    for ax, text in zip(
-        axes[0], [EXACT, *(f"{int(when):,} iterations" for when in times)], strict=True
-    ):
-        _title(ax, text)
+        for ax, when in zip(line, times, strict=True):
+            _scatter(ax, exact, "#bbbbbb", reach, POINTS)
+            _scatter(ax, draws[pictures[method, when].key], look(method)[0], reach, POINTS)
+            ax.set_ylim(-FLAT * reach, FLAT * reach)
+            distance = formats.number(known[method, when], 2)
+            ax.set_xlabel(f"distance {distance}", fontsize=8)
+    for ax, when in zip(axes[0], times, strict=True):
+        _title(ax, f"{int(when):,} iterations")
     return figure
 
 
@@ -104,6 +117,12 @@ def snapshots_figure(found: Sampling) -> Figure:
     return figure
 
 
+def _inside(points: np.ndarray, reach: float) -> str:
+    """Return the share of points in the frame, or that the chain left it for good."""
+    inside = float((np.abs(points) <= reach).all(-1).mean()) if len(points) else 0.0
+    return f"{inside:.0%} in the frame" if inside > 0 else "diverged"
+
+
 @styled
 def single_chains_figure(draws: Arrays) -> Figure:
     """Draw one long chain of each method on the paper's two data sets.
@@ -124,6 +143,5 @@ def single_chains_figure(draws: Arrays) -> Figure:
             points = draws[each.key]
             _scatter(ax, points, look(each.method)[0], reach, SINGLE)
             _title(ax, f"{SAMPLERS[each.method]}\nε = {each.step}")
-            inside = int((np.abs(points) <= reach).all(-1).sum()) if len(points) else 0
-            ax.set_xlabel(f"{inside:,} of {len(points):,} in the frame", fontsize=8)
+            ax.set_xlabel(_inside(points, reach), fontsize=8)
     return figure

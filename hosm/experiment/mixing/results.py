@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hosm.experiment.presenting.longer_runs import LONG_RUN, THIS_RUN
 from hosm.experiment.shared.files import Arrays, read_arrays, read_frames, read_json
 
 __all__ = ["Mixing", "Sampling", "load_mixing", "load_sampling"]
@@ -69,6 +70,11 @@ class Mixing:
     def longest(self) -> Sampling:
         """The longer study if there is one, else that of this run."""
         return self.whole or self.run
+
+    @property
+    def shown(self) -> str:
+        """Which of the two `longest` is."""
+        return LONG_RUN if self.whole else THIS_RUN
 
 
 def load_sampling(folder: Path, *, pictured: bool = True) -> Sampling:

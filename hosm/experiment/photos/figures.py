@@ -63,7 +63,8 @@ def gallery_figure(shown: Arrays) -> Figure:
             else:
                 pixels = shown[f"{part}|{name}"].astype(float)
                 ax.imshow(np.clip(pixels / 255, 0, 1), cmap="gray", vmin=0, vmax=1)
-        figure.colorbar(drawn, ax=line[-1], fraction=0.046).ax.tick_params(labelsize=7)
+        bar = figure.colorbar(drawn, ax=line[-1], fraction=0.046, label="levels of 255")
+        bar.ax.tick_params(labelsize=7)
     for ax, title in zip(axes[0], PARTS.values(), strict=True):
         ax.set_title(title, fontsize=7.5, loc="center")
     return figure
@@ -125,7 +126,7 @@ def psnr_figure(quality: pd.DataFrame) -> Figure:
         ax.set_yticks(range(len(methods)), methods)
         ax.set_ylim(len(methods) - 0.5, -0.5)
         ax.set_title(f"{kind}, {part['picture'].nunique()} pictures")
-        ax.set_xlabel("mean PSNR (dB)")
+        ax.set_xlabel("mean PSNR (dB), more is better →")
         ax.get_yticklabels()[methods.index(OURS)].set_color(BLUE)
     keys = [
         key(MARKERS[place], COLOURS[place], f"noise {sigma:g} of 255")

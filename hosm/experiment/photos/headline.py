@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from hosm.experiment.photos.results import OURS, PhotosRun
-from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.headline import Finding, HeadlineLine
+from hosm.experiment.presenting.headline import Finding
 from hosm.experiment.shared.rows import groups
 
-__all__ = ["photos_findings", "photos_lines"]
+__all__ = ["photos_findings", "photos_sentence"]
 
 USUAL = 25.0  # noise scale, of 255
 
@@ -20,16 +19,19 @@ def _means(run: PhotosRun) -> Iterator[tuple[str, float, int, dict[str, float]]]
         yield kind, usual, part["picture"].nunique(), {str(k): v for k, v in means.items()}
 
 
-def photos_lines(run: PhotosRun) -> Iterator[HeadlineLine]:
-    """Yield mean PSNR at one noise scale, ours beside the rivals', for each kind of pictures."""
+def photos_sentence(run: PhotosRun) -> str:
+    """Return mean PSNR at one noise scale, ours beside that of the best rival, in a sentence."""
+    parts = []
     for kind, sigma, count, means in _means(run):
-        rivals = [name for name in means if name != OURS]
-        yield HeadlineLine(
-            f"mean PSNR of {count} {kind} photographs under noise {sigma:g} of 255, dB",
-            f"`PictureDenoiser`; {', '.join(rivals)}",
-            formats.DASH,
-            "; ".join(f"{means[name]:.2f}" for name in (OURS, *rivals)),
-        )
+        own = means.pop(OURS)
+        best = max(means, key=lambda name: means[name])
+        rival = f"{best}: {means[best]:.1f} dB"
+        place = f"{count} {kind} photographs under noise of {sigma:g} of 255 levels"
+        parts.append(f"{own:.1f} dB ({rival}) on {place}")
+    return (
+        "The denoiser of photographs reaches a peak signal-to-noise ratio, of which more is "
+        f"better, of {' and '.join(parts)}, none of which it has seen."
+    )
 
 
 def photos_findings(run: PhotosRun) -> Iterator[Finding]:

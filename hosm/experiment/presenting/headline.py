@@ -1,17 +1,8 @@
-"""The numbers to show first: lines of the page, beside the paper's, and findings of README."""
+"""The numbers to show first: a sentence for the page, and findings for the table of README."""
 
 from typing import NamedTuple
 
-__all__ = ["Finding", "HeadlineLine"]
-
-
-class HeadlineLine(NamedTuple):
-    """What was measured, by which method, and both numbers as text."""
-
-    measured: str
-    by: str
-    paper: str
-    ours: str
+__all__ = ["Finding", "Told"]
 
 
 class Finding(NamedTuple):
@@ -24,3 +15,11 @@ class Finding(NamedTuple):
     measured: str
     ours: str
     rival: str
+
+
+class Told(NamedTuple):
+    """What a study found: by which run, in one whole sentence, and as findings."""
+
+    run: str
+    sentence: str
+    findings: list[Finding]

@@ -82,6 +82,7 @@ class Claim:
         ends: least and largest `left` of repeated measurements, in place of `error`.
         sound: whether the value that wins means what the claim takes it for.
         by_construction: whether it holds in theory, so that it checks the code and no claim.
+        run: which run measured it, see `longer_runs`.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Claim:
     ends: tuple[float, float] | None = None
     sound: bool = True
     by_construction: bool = False
+    run: str = ""
 
     @property
     def verdict(self) -> Verdict:

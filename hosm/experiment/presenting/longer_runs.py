@@ -1,7 +1,8 @@
 """Results that are kept from a longer run than this one, and shown beside it.
 
 What is measured on sets of images is kept by their names; a longer run of the same set has the
-same name with `LONGER` at its end.
+same name with `LONGER` at its end. Wherever a number is shown, `THIS_RUN` or `LONG_RUN` says which
+of the two it is of.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,15 +10,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["LONGER", "WithLonger", "is_longer", "read_runs", "read_with_longer", "short_name"]
+__all__ = [
+    "LONGER",
+    "LONG_RUN",
+    "THIS_RUN",
+    "WithLonger",
+    "is_longer",
+    "read_runs",
+    "read_with_longer",
+    "run_name",
+    "short_name",
+]
 
 Found = TypeVar("Found")
 LONGER = "-whole"  # ends the name of what is kept from a longer run
+THIS_RUN, LONG_RUN = "this run", "long run"
 
 
 def is_longer(name: str) -> bool:
     """Say whether a name is that of a longer run."""
     return name.endswith(LONGER)
+
+
+def run_name(name: str) -> str:
+    """Return which run found what has this name."""
+    return LONG_RUN if is_longer(name) else THIS_RUN
 
 
 def short_name(name: str) -> str:
@@ -53,6 +70,11 @@ class WithLonger(Generic[Found]):
     def longest(self) -> Found:
         """The longer run if there is one, else this one."""
         return self.whole or self.run
+
+    @property
+    def shown(self) -> str:
+        """Which of the two `longest` is."""
+        return LONG_RUN if self.whole else THIS_RUN
 
 
 def read_with_longer(read: Callable[[Path], Found], run: Path, longer: Path) -> WithLonger[Found]:

@@ -27,8 +27,10 @@ __all__ = [
     "PAPER",
     "Drawings",
     "Lines",
+    "frame",
     "grid",
     "key",
+    "label",
     "legend",
     "log_axis",
     "panels",
@@ -141,6 +143,17 @@ def _strip(ax: Axes) -> None:
     ax.set(xticks=[], yticks=[])
     ax.grid(False)
     ax.spines[:].set_visible(False)
+
+
+def frame(ax: Axes) -> None:
+    """Put a thin frame around a panel without ticks."""
+    ax.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.6)
+
+
+def label(ax: Axes, x: float, y: float, text: str, colour: str, **style: Any) -> None:  # noqa: ANN401
+    """Write the name of a line or point beside it, in its colour."""
+    options = {"xytext": (6, 0), "va": "center", "fontsize": 8, **style}
+    ax.annotate(text, (x, y), textcoords="offset points", color=colour, **options)
 
 
 def key(marker: str, colour: str, label: str, **style: Any) -> Line2D:  # noqa: ANN401

@@ -10,6 +10,7 @@ from hosm.experiment.diversity.figures import diversity_drawings
 from hosm.experiment.inverse.figures import inverse_drawings
 from hosm.experiment.mixing.figures import mixing_drawings
 from hosm.experiment.photos.figures import photos_drawings
+from hosm.experiment.presenting.longer_runs import LONG_RUN, run_name
 from hosm.experiment.presenting.style import Drawings, save_figure
 from hosm.experiment.reduction.figures import reduction_drawings
 from hosm.experiment.report.results import Results
@@ -17,7 +18,10 @@ from hosm.experiment.tabular.figures import tabular_drawings
 from hosm.experiment.training_losses.figures import training_drawings
 from hosm.experiment.uncertainty.figures import uncertainty_drawings
 
-__all__ = ["drawings", "write_all"]
+__all__ = ["drawings", "run_of_figure", "write_all"]
+
+OF_TABLE1 = ("accuracy", "joint", "whole")  # at the paper's sizes
+OF_SAMPLERS = ("faster", "tuning", "curves", "step-bias")
 
 
 def drawings(results: Results) -> Drawings:
@@ -39,6 +43,18 @@ def drawings(results: Results) -> Drawings:
     for name, chains in results.diversity.items():
         found |= diversity_drawings(name, chains)
     return found
+
+
+def run_of_figure(name: str, results: Results) -> str:
+    """Return which run a figure shows.
+
+    Args:
+        name: the figure's.
+        results: what the stages measured.
+    """
+    if name in OF_TABLE1:
+        return LONG_RUN
+    return results.mixing.shown if name in OF_SAMPLERS else run_name(name)
 
 
 def write_all(results: Results, folder: Path) -> dict[str, Path]:

@@ -1,71 +1,59 @@
-"""The numbers of a run to show first: on the page beside the paper's, in README as sentences."""
+"""The numbers of a run to show first: on the page as sentences, in README as a table."""
 
 from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.accuracy.headline import accuracy_findings, accuracy_headline
-from hosm.experiment.cost.headline import cost_findings, cost_lines
-from hosm.experiment.denoising.headline import denoising_findings, denoising_lines
-from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_lines
-from hosm.experiment.inverse.headline import inverse_findings, inverse_lines
-from hosm.experiment.mixing.headline import mixing_findings, mixing_lines
-from hosm.experiment.photos.headline import photos_findings, photos_lines
-from hosm.experiment.presenting.headline import Finding, HeadlineLine
+from hosm.experiment.accuracy.headline import accuracy_findings, accuracy_sentence
+from hosm.experiment.cost.headline import (
+    speed_findings,
+    speed_sentence,
+    training_findings,
+    training_sentence,
+)
+from hosm.experiment.denoising.headline import denoising_findings, denoising_sentence
+from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_sentence
+from hosm.experiment.inverse.headline import inverse_findings, inverse_sentence
+from hosm.experiment.mixing.headline import mixing_findings, mixing_sentence
+from hosm.experiment.photos.headline import photos_findings, photos_sentence
+from hosm.experiment.presenting.headline import Told
+from hosm.experiment.presenting.longer_runs import LONG_RUN, THIS_RUN, run_name
 from hosm.experiment.report.results import Results
-from hosm.experiment.tabular.headline import tabular_findings, tabular_lines
-from hosm.experiment.uncertainty.headline import uncertainty_findings, uncertainty_lines
+from hosm.experiment.tabular.headline import tabular_findings, tabular_sentence
+from hosm.experiment.uncertainty.headline import uncertainty_findings, uncertainty_sentence
 
-__all__ = ["headline_tables", "readme_block", "replace_between_markers"]
+__all__ = ["findings", "readme_block", "replace_between_markers"]
 
-COLUMNS = ("Measured", "By", "Paper", "Ours ± s.e.")
-FINDINGS = ("What was measured", "Ours", "To compare with")
+FINDINGS = ("What was measured", "Ours", "To compare with", "Run")
 TOLD = """\
-Of profile `{profile}`, {seeds}, on {hardware}; ± is one standard error, ranges are least to
-largest of repeats."""
+*{this}*: profile `{profile}`, {seeds}, on {hardware}. *{long}*: a run at larger sizes whose
+results are kept in `reports/whole`. ± is one standard error, ranges are least to largest of
+repeats."""
 
 
-def _lines(results: Results) -> list[HeadlineLine]:
-    """Return the numbers to show first, beside those of table 1."""
-    return [
-        *cost_lines(results.cost),
-        *mixing_lines(results.mixing.longest),
-        *denoising_lines(results.denoising),
-        *uncertainty_lines(results.denoisers),
-        *tabular_lines(results.tabular.run),
-        *photos_lines(results.photos.longest),
-        *diffusion_lines(results.diffusion.longest),
-        *inverse_lines(results.inverse.longest),
-    ]
-
-
-def headline_tables(results: Results) -> dict[str, pd.DataFrame]:
-    """Return the numbers to show first, by their files' names: of accuracy, and the rest.
-
-    Errors are those of the whole of table 1, the rest those of this run.
+def findings(results: Results) -> list[Told]:
+    """Return what each study found, by the longest run of it that is there.
 
     Args:
         results: what the stages measured.
     """
-    return {
-        "headline-accuracy": accuracy_headline(results.accuracy.whole),
-        "headline": pd.DataFrame(_lines(results), columns=list(COLUMNS)),
-    }
-
-
-def _findings(results: Results) -> list[Finding]:
-    """Return what README shows, in whole sentences."""
-    return [
-        *accuracy_findings(results.accuracy.whole),
-        *cost_findings(results.cost),
-        *tabular_findings(results.tabular.run),
-        *denoising_findings(results.denoising),
-        *uncertainty_findings(results.denoisers),
-        *photos_findings(results.photos.longest),
-        *mixing_findings(results.mixing.longest),
-        *diffusion_findings(results.diffusion.longest),
-        *inverse_findings(results.inverse.longest),
+    whole, cost, images = results.accuracy.whole, results.cost, results.denoisers
+    plane, table, photos = results.denoising, results.tabular, results.photos
+    mixing, steps, solved = results.mixing, results.diffusion, results.inverse
+    longest = max(map(run_name, images), key=(THIS_RUN, LONG_RUN).index)
+    told = [
+        (LONG_RUN, accuracy_sentence(whole), accuracy_findings(whole)),
+        (THIS_RUN, speed_sentence(cost), speed_findings(cost)),
+        (THIS_RUN, training_sentence(cost), training_findings(cost)),
+        (table.shown, tabular_sentence(table.longest), tabular_findings(table.longest)),
+        (THIS_RUN, denoising_sentence(plane), denoising_findings(plane)),
+        (longest, uncertainty_sentence(images), uncertainty_findings(images)),
+        (photos.shown, photos_sentence(photos.longest), photos_findings(photos.longest)),
+        (mixing.shown, mixing_sentence(mixing.longest), mixing_findings(mixing.longest)),
+        (steps.shown, diffusion_sentence(steps.longest), diffusion_findings(steps.longest)),
+        (solved.shown, inverse_sentence(solved.longest), inverse_findings(solved.longest)),
     ]
+    return [Told(run, sentence, list(found)) for run, sentence, found in told]
 
 
 def readme_block(results: Results, facts: dict[str, Any]) -> str:
@@ -75,11 +63,13 @@ def readme_block(results: Results, facts: dict[str, Any]) -> str:
         results: what the stages measured.
         facts: as `page.facts` returns them.
     """
-    table = pd.DataFrame(_findings(results), columns=list(FINDINGS))
+    rows = [[*found, each.run] for each in findings(results) for found in each.findings]
+    table = pd.DataFrame(rows, columns=list(FINDINGS))
     seeds = facts["seeds"]
     named = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-    told = TOLD.format(profile=facts["profile"], seeds=named, hardware=facts["hardware"])
-    return f"{_compact(table)}\n\n{told}"
+    runs = {"this": THIS_RUN.capitalize(), "long": LONG_RUN.capitalize()}
+    about = {"profile": facts["profile"], "seeds": named, "hardware": facts["hardware"]}
+    return f"{_compact(table)}\n\n{TOLD.format(**runs, **about)}"
 
 
 def _compact(table: pd.DataFrame) -> str:

@@ -1,123 +1,97 @@
-"""The report as one HTML file: tables, figures, what holds and what does not, how it was made.
+"""The report as two HTML files: what was found, claim by claim, and an appendix with the rest.
 
-Nothing in the page is fetched: pictures are inline, the style sheet is part of the file, and
-there are no scripts. Every number and every verdict on it comes from the results.
+Nothing in them is fetched: pictures are inline, the style sheet is part of each file, and there
+are no scripts. Every number and every verdict on them comes from the results.
 """
 
-import base64
-import io
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
-from PIL import Image
 
 from hosm.experiment.diversity.results import Diversity
-from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.judge import VERDICTS
-from hosm.experiment.presenting.longer_runs import LONGER, is_longer, short_name
-from hosm.experiment.presenting.timing import NOTE
+from hosm.experiment.presenting.judge import VERDICTS, Claim
+from hosm.experiment.presenting.longer_runs import is_longer, short_name
+from hosm.experiment.report import blocks
 from hosm.experiment.report.claims import claims
-from hosm.experiment.report.replication import Replicated, replication, summary
+from hosm.experiment.report.figures import run_of_figure
+from hosm.experiment.report.headline import findings
+from hosm.experiment.report.replication import Replicated, replication, summary, told, verdict_of
 from hosm.experiment.report.results import Results
 from hosm.experiment.report.tables import display_tables
-from hosm.experiment.report.texts import captions, paper
+from hosm.experiment.report.texts import Subject, own, paper
 from hosm.experiment.run.provenance import facts
 from hosm.experiment.uncertainty.results import Denoiser
 from hosm.io import write_whole
 
-__all__ = ["facts", "page_context", "render_page", "write"]
+__all__ = ["APPENDIX", "PAGE", "facts", "page_context", "render_page", "write"]
 
-TEMPLATE = Path(__file__).with_name("page.html.jinja")
-SPLIT = {  # table -> columns whose values become the captions of its parts
-    "table1-accuracy": ["Data set", "Regime"],
-    "table1-first-order": ["Data set", "Regime"],
-    "table1-whole": ["Data set", "Regime"],
-    "table1-budgets": ["Data set", "Regime"],
-    "table1-whole-budgets": ["Data set", "Regime"],
-    "table2-speed": ["Network"],
-    "table3-mixing": ["Target", "Scores"],
-    "table3-whole": ["Target", "Scores"],
-    "table3-peers": ["Target"],
-    **{
-        f"tabular-{kind}{ending}": ["Columns", "Rows"]
-        for kind in ("diagonal", "hessian", "score")
-        for ending in ("", LONGER)
-    },
-    **{f"inverse{ending}": ["Model", "Task"] for ending in ("", LONGER)},
-    "figure1-errors": ["Target of s2"],
-    "figure1-errors-whole": ["Target of s2"],
-}
-SPACE = "\N{NO-BREAK SPACE}"
-THUMBNAIL = (340, 240)  # pixels, at most, of a picture beside a claim
-NUMERIC = re.compile(r"[-~]?\d.*|–")
+PAGE, APPENDIX = "page.html.jinja", "appendix.html.jinja"
 
 
-def _cell(text: str) -> dict[str, Any]:
-    shown = formats.plain(text)
-    for joint in (" = ", " ± "):
-        shown = shown.replace(joint, f"{SPACE}{joint.strip()}{SPACE}")
-    return {"text": shown, "best": formats.is_bold(text), "number": bool(NUMERIC.fullmatch(shown))}
+def _places(judged: Sequence[Claim]) -> list[dict[str, Any]]:
+    """Return the places of each statement, with verdicts and what was measured there."""
+    ordered = sorted(judged, key=lambda claim: VERDICTS.index(claim.verdict))
+    statements = list(dict.fromkeys(claim.statement for claim in judged))
+    return [
+        {"statement": each, "places": [claim for claim in ordered if claim.statement == each]}
+        for each in statements
+    ]
 
 
-def _table(frame: pd.DataFrame, caption: str = "") -> dict[str, Any]:
-    """Return a table as the template reads it."""
-    columns = list(map(str, frame.columns))
-    rows = [[_cell(str(text)) for text in row] for row in frame.itertuples(index=False)]
-    numeric = [all(row[i]["number"] for row in rows) for i in range(len(columns))]
-    heads = [{"text": text, "number": flag} for text, flag in zip(columns, numeric, strict=True)]
-    return {"caption": caption, "columns": heads, "rows": rows, "note": ""}
+def _runs(judged: Sequence[Claim]) -> str:
+    """Return the runs that a verdict rests on, in words."""
+    return " and ".join(dict.fromkeys(claim.run for claim in judged))
 
 
-def _parts(name: str, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Split a table at the columns that head its parts; its note stands below the last."""
-    by = SPLIT.get(name)
-    if by is None:
-        parts = [_table(frame)]
-    else:
-        groups = frame.groupby(by, sort=False)
-        parts = [_table(part.drop(columns=by), ", ".join(map(str, key))) for key, part in groups]
-    parts[-1]["note"] = frame.attrs.get(NOTE, "")
-    return parts
+def _tables(titles: dict[str, str], tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """Return the titles of tables by the names of the longest runs of them."""
+    return {blocks.chosen(name, tables): title for name, title in titles.items()}
 
 
-def _inline(content: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+def _sentence(statement: str) -> str:
+    """Return a statement as a sentence; symbols such as s1 keep their small letter."""
+    first = statement.split()[0]
+    small = any(letter.isdigit() for letter in first)
+    return f"{statement if small else statement[0].upper() + statement[1:]}."
 
 
-def _picture(name: str, path: Path) -> dict[str, str]:
-    known = captions()
-    names = name, short_name(name), name.partition("-")[0]  # the rest names the images
-    text = next(known[each] for each in names if each in known)
-    return {"src": _inline(path.read_bytes()), "caption": text.caption, "alt": text.alt}
-
-
-def _thumbnail(path: Path) -> str:
-    """Return a small copy of a picture, inline."""
-    with Image.open(path) as image:
-        small = image.convert("RGB")
-    small.thumbnail(THUMBNAIL, Image.Resampling.LANCZOS)
-    stream = io.BytesIO()
-    small.quantize(64).save(stream, "PNG", optimize=True)
-    return _inline(stream.getvalue())
-
-
-def _replicated(found: Replicated, figures: dict[str, Path]) -> dict[str, Any]:
-    """Return a claim of the paper as the template reads it, with its picture."""
-    wanted = found.paper.figure
-    name = next(each for each in figures if each == wanted or each.startswith(f"{wanted}-"))
+def _replicated(
+    found: Replicated, shown: dict[str, pd.DataFrame], there: Sequence[str]
+) -> dict[str, Any]:
+    """Return a claim of the paper as the template reads it, with its figure."""
+    deciding = [claim for places in found.places.values() for claim in places]
     return {
-        "places": found.places,
         "paper": found.paper,
         "verdict": found.verdict,
-        "beside": found.beside,
-        "elsewhere": found.elsewhere,
+        "told": told(deciding),
+        "runs": _runs(deciding),
+        "places": _places(deciding),
+        "beside": _places(found.beside),
         "tally": found.tally,
-        "figure": name,
-        "src": _thumbnail(figures[name]),
-        "alt": _picture(name, figures[name])["alt"],
+        "elsewhere": found.elsewhere,
+        "figure": blocks.chosen(found.paper.figure, there),
+        "tables": _tables(found.paper.tables, shown),
+    }
+
+
+def _subject(
+    subject: Subject, judged: Sequence[Claim], shown: dict[str, pd.DataFrame], there: Sequence[str]
+) -> dict[str, Any]:
+    """Return a subject of the project's own statements as the template reads it."""
+    own_claims = [claim for name in subject.claims for claim in judged if claim.name == name]
+    places = _places(own_claims)
+    for each in places:
+        each["verdict"] = verdict_of(each["places"])
+        each["told"] = told(each["places"]) if len(each["places"]) > 1 else ""
+    return {
+        "subject": subject,
+        "runs": _runs(own_claims),
+        "places": places,
+        "figure": blocks.chosen(subject.figure, there),
+        "tables": _tables(subject.tables, shown),
     }
 
 
@@ -155,62 +129,105 @@ def _baseline(curves: pd.DataFrame) -> float:
     return float(curves.loc[curves["iterations"] == 0, "changed"].mean())
 
 
+def _long_runs(results: Results) -> list[dict[str, Any]]:
+    """Return what is kept of longer runs: of what, how it is made again, and where it was made."""
+    found = {
+        "errors of second-order scores (table 1)": ("table1", results.accuracy.whole.card),
+        "variance reduction (figure 1)": ("figure1", _card(results.reduction.whole)),
+        "samplers (table 3)": ("mixing", _card(results.mixing.whole)),
+        "tables of few rows": ("tabular", _card(results.tabular.whole)),
+        "photographs": ("photos", _card(results.photos.whole)),
+        "diffusion in few steps": ("diffusion", _card(results.diffusion.whole)),
+        "linear inverse problems": ("inverse", _card(results.inverse.whole)),
+    }
+    for name, denoiser in results.denoisers.items():
+        if is_longer(name):
+            about = f"denoiser of {short_name(name)} (figures 3 and 4)"
+            found[about] = "denoisers", denoiser.card["made"]
+    for name, chains in results.diversity.items():
+        if is_longer(name):
+            about = f"chains of {short_name(name)} (figures 7 and 8)"
+            found[about] = "classes", chains.card["made"]
+    kept = [(what, target, card) for what, (target, card) in found.items() if card]
+    return [{"what": what, "target": target, **card} for what, target, card in kept]
+
+
+def _card(whole: Any) -> dict[str, Any]:  # noqa: ANN401 - a study of any kind
+    """Return the card of a longer run, empty where none is kept."""
+    return whole.card if whole else {}
+
+
 def page_context(
     results: Results, figures: dict[str, Path], facts: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return everything that the template shows.
+    """Return everything that the templates show.
 
     Args:
         results: what the stages measured.
         figures: files by name, as `figures.write_all` returns them.
         facts: as `facts` returns them.
     """
-    judged = claims(results)
-    replicated = replication(judged, results.opinions)
+    judged, tables = claims(results), display_tables(results)
+    replicated, there = replication(judged, results.opinions), list(figures)
+    entries = [_replicated(found, tables, there) for found in replicated]
+    subjects = [_subject(subject, judged, tables, there) for subject in own()]
     return {
-        "entries": [_replicated(found, figures) for found in replicated],
+        "findings": findings(results),
+        "entries": entries,
+        "subjects": subjects,
+        "on_page": {each["figure"] for each in [*entries, *subjects]},
         "summary": summary(replicated),
-        "judged": {name: [each for each in judged if each.verdict == name] for name in VERDICTS},
         "errata": paper().errata,
         "facts": facts,
+        "long_runs": _long_runs(results),
         "denoisers": {name: _denoiser(name, found) for name, found in results.denoisers.items()},
         "diversity": {name: _diversity(name, found) for name, found in results.diversity.items()},
         "bias_bound": results.mixing.bias_bound,
         "whole": results.accuracy.whole.card,
-        "tabular_whole": results.tabular.whole,
-        "photos_whole": results.photos.whole,
-        "diffusion_whole": results.diffusion.whole,
-        "inverse_whole": results.inverse.whole,
-        "reduction_whole": results.reduction.whole,
-        "sampling_whole": results.mixing.whole and results.mixing.whole.card,
-        "tables": {name: _parts(name, frame) for name, frame in display_tables(results).items()},
-        "figures": {name: _picture(name, path) for name, path in figures.items()},
+        "kept": {
+            name: bool(getattr(results, name).whole)
+            for name in ("reduction", "mixing", "tabular", "photos", "diffusion", "inverse")
+        },
+        "tables": {name: blocks.parts(name, frame) for name, frame in tables.items()},
+        "table_runs": {name: blocks.run_of_table(name) for name in tables},
+        "figures": {
+            name: blocks.picture(name, path, run_of_figure(name, results))
+            for name, path in figures.items()
+        },
     }
 
 
-def render_page(context: dict[str, Any]) -> str:
-    """Return the page as HTML.
+def render_page(context: dict[str, Any], template: str = PAGE) -> str:
+    """Return one of the two pages as HTML.
 
     Args:
         context: as `page_context` returns it.
+        template: `PAGE` or `APPENDIX`.
 
     Raises:
         jinja2.UndefinedError: the context lacks something that the page shows.
     """
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(context)
+    environment.filters["sentence"] = _sentence
+    return environment.get_template(template).render(context)
 
 
-def write(results: Results, figures: dict[str, Path], facts: dict[str, Any], path: Path) -> None:
-    """Write the page.
+def write(results: Results, figures: dict[str, Path], facts: dict[str, Any], folder: Path) -> None:
+    """Write `index.html` and `appendix.html`.
 
     Args:
         results: what the stages measured.
         figures: files by name, as `figures.write_all` returns them.
         facts: as `facts` returns them.
-        path: the file; its folder is made if it is missing.
+        folder: where to; made if it is missing.
     """
-    text = render_page(page_context(results, figures, facts))
-    write_whole((text.rstrip() + "\n").encode(), path)
+    context = page_context(results, figures, facts)
+    for name, template in (("index.html", PAGE), ("appendix.html", APPENDIX)):
+        text = render_page(context, template)
+        write_whole((text.rstrip() + "\n").encode(), folder / name)

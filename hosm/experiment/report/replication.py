@@ -26,6 +26,8 @@ __all__ = [
     "replication",
     "second_opinions",
     "summary",
+    "told",
+    "verdict_of",
     "verdict_tables",
 ]
 
@@ -76,6 +78,32 @@ def _verdict(found: Collection[str]) -> str:
     if "holds" in there:
         return "holds" if there == ["holds"] else "holds only in part"
     return there[0] if there else "not measured"
+
+
+def verdict_of(judged: Sequence[Claim]) -> str:
+    """Return the verdict on a statement by those at its places, as on a claim of the paper.
+
+    Args:
+        judged: the statement's claims.
+    """
+    return _verdict([claim.verdict for claim in judged])
+
+
+def told(judged: Sequence[Claim]) -> str:
+    """Return at how many places a statement has which verdict, as a part of a sentence.
+
+    Args:
+        judged: the statement's claims.
+    """
+    counts = {name: len(there) for name, there in _by_verdict(judged).items() if there}
+    if len(judged) == 1:
+        return "at the one place that was measured"
+    if len(counts) == 1:
+        if "does not hold" in counts:
+            return f"at any of {len(judged)} places"
+        return "at both places" if len(judged) == 2 else f"at all {len(judged)} places"
+    parts = [f"{SAID[name][0]} at {count}" for name, count in counts.items()]
+    return f"of {len(judged)} places, it {', '.join(parts[:-1])} and {''.join(parts[-1:])}"
 
 
 def _tally(beside: list[Claim]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hosm.experiment.accuracy.headline import accuracy_headline
 from hosm.experiment.accuracy.tables import accuracy_tables
 from hosm.experiment.cost.tables import cost_tables
 from hosm.experiment.denoising.tables import denoising_tables
@@ -20,7 +21,6 @@ from hosm.experiment.presenting import formats
 from hosm.experiment.presenting.timing import NOTE
 from hosm.experiment.reduction.tables import reduction_tables
 from hosm.experiment.report.claims import claims
-from hosm.experiment.report.headline import headline_tables
 from hosm.experiment.report.replication import verdict_tables
 from hosm.experiment.report.results import Results
 from hosm.experiment.tabular.tables import tabular_tables
@@ -33,7 +33,7 @@ __all__ = ["display_tables", "write_all", "write_table"]
 def display_tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return every table by its file's name."""
     tables = {
-        **headline_tables(results),
+        "headline-accuracy": accuracy_headline(results.accuracy.whole),
         **verdict_tables(claims(results), results.opinions),
         **accuracy_tables(results.accuracy),
         **reduction_tables(results.reduction),

@@ -1,7 +1,8 @@
 """The words of the page that lie beside its template, read and checked.
 
 `captions.yaml` holds the captions of the figures. `paper.yaml` holds the paper's claims, with the
-names of the claims that decide them, and its errata.
+names of the claims that decide them, and its errata. `own.yaml` holds the project's own statements
+by subject, with the names of their claims.
 """
 
 from functools import cache
@@ -11,7 +12,17 @@ from typing import Annotated, Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-__all__ = ["Caption", "Erratum", "OtherPoint", "Paper", "PaperClaim", "captions", "paper"]
+__all__ = [
+    "Caption",
+    "Erratum",
+    "OtherPoint",
+    "Paper",
+    "PaperClaim",
+    "Subject",
+    "captions",
+    "own",
+    "paper",
+]
 
 Content = TypeVar("Content")
 
@@ -49,7 +60,9 @@ class PaperClaim(Text):
     """A claim of the paper, and the names of the claims that decide it or stand beside it.
 
     `missing` says what of the paper's evidence is not reproduced, `would_change` what would change
-    the verdict, and `elsewhere` is a point at which that was tried.
+    the verdict, and `elsewhere` is a point at which that was tried. `tables` are the titles
+    of tables to show with the places, by the files' names, `appendix` the section of the appendix
+    that has the rest.
     """
 
     claim: Words
@@ -60,6 +73,19 @@ class PaperClaim(Text):
     missing: str = ""
     would_change: Words
     elsewhere: OtherPoint
+    tables: dict[str, Words] = {}
+    appendix: Words
+
+
+class Subject(Text):
+    """A subject of the project's own statements: what it is about, and its claims by name."""
+
+    title: Words
+    about: Words
+    figure: Words
+    claims: list[Words] = Field(min_length=1)
+    tables: dict[str, Words] = {}
+    appendix: Words
 
 
 class Erratum(Text):
@@ -97,11 +123,29 @@ def paper() -> Paper:
             a figure that has no caption.
     """
     found = _read("paper.yaml", TypeAdapter(Paper))
-    for claim in found.claims:
-        if claim.figure not in captions():
-            known = ", ".join(captions())
-            raise ValueError(f"paper.yaml: figure must be one of {known}, got {claim.figure}")
+    _check_figures("paper.yaml", [claim.figure for claim in found.claims])
     return found
+
+
+@cache
+def own() -> list[Subject]:
+    """Return the subjects of the project's own statements.
+
+    Raises:
+        ValueError: an entry of own.yaml lacks a text, has a key that has no meaning, or names a
+            figure that has no caption.
+    """
+    found = _read("own.yaml", TypeAdapter(list[Subject]))
+    _check_figures("own.yaml", [subject.figure for subject in found])
+    return found
+
+
+def _check_figures(name: str, figures: list[str]) -> None:
+    """Refuse the name of a figure that has no caption."""
+    for figure in figures:
+        if figure not in captions():
+            known = ", ".join(captions())
+            raise ValueError(f"{name}: figure must be one of {known}, got {figure}")
 
 
 def _read(name: str, shape: TypeAdapter[Content]) -> Content:

@@ -137,8 +137,8 @@ def _where_no_mixture(errors: Errors) -> Claim:
     return Claim(
         "tabular-beats-mixture",
         _where(errors),
-        f"where it is not, the error is at most {BELOW_MIXTURE:g} times that of a mixture by BIC "
-        f"on at least {HALF:.0%} of the laws",
+        f"where the truth is no mixture of Gaussians, the error is at most {BELOW_MIXTURE:g} "
+        f"times that of a mixture by BIC on at least {HALF:.0%} of the laws",
         share,
         ">=",
         HALF,

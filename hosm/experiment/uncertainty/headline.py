@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from hosm.experiment.presenting import formats
-from hosm.experiment.presenting.headline import Finding, HeadlineLine
+from hosm.experiment.presenting.headline import Finding
 from hosm.experiment.presenting.longer_runs import short_name
 from hosm.experiment.shared.rows import Row, records
 from hosm.experiment.uncertainty.results import Denoiser
 
-__all__ = ["uncertainty_findings", "uncertainty_lines"]
+__all__ = ["uncertainty_findings", "uncertainty_sentence"]
 
 SHOWN_SIGMA = 0.5  # of the likelihoods
 
@@ -23,18 +23,20 @@ def _shown(rows: list[Row]) -> Row:
     return min(rows, key=lambda each: abs(each["sigma"] - SHOWN_SIGMA))
 
 
-def uncertainty_lines(denoisers: Mapping[str, Denoiser]) -> Iterator[HeadlineLine]:
-    """Yield likelihoods and correlation of images, of the longer run where there is one."""
+def uncertainty_sentence(denoisers: Mapping[str, Denoiser]) -> str:
+    """Return the correlation and the likelihood at one noise scale, in a sentence."""
+    parts = []
     for name, rows in _rows(denoisers).items():
         row = _shown(rows)
-        parts = ("nll_low_rank", "nll_diagonal", "nll_isotropic")
-        values = " / ".join(formats.number(row[part], 4) for part in parts)
-        where = f"NLL of clean images, nats, {name}, σ = {row['sigma']:g}"
-        yield HeadlineLine(where, "C / its diagonal / one variance", formats.DASH, values)
-        values = " / ".join(formats.number(each["correlation"], 2) for each in rows)
-        where = f"correlation of variance and squared error, {name}"
-        scales = " / ".join(f"{each['sigma']:g}" for each in rows)
-        yield HeadlineLine(where, f"one model, σ = {scales}", formats.DASH, values)
+        learned, one = (formats.number(row[f"nll_{k}"], 4) for k in ("low_rank", "isotropic"))
+        parts.append(
+            f"on images of {name} the correlation of the predicted variance of a pixel with its "
+            f"squared error is {formats.number(row['correlation'], 2)}, and the negative "
+            f"log-likelihood of clean images is {learned} nats, where one variance for all "
+            f"pixels has {one} "
+            f"(less is better; noise {row['sigma']:g})"
+        )
+    return f"When images are denoised, {'; '.join(parts)}."
 
 
 def uncertainty_findings(denoisers: Mapping[str, Denoiser]) -> Iterator[Finding]:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from hosm.experiment.presenting import formats
@@ -13,8 +15,13 @@ from hosm.experiment.shared.files import Array
 __all__ = ["directions_figure", "traversals_figure", "variance_figure"]
 
 
-IMAGES = 4  # shown at each noise scale, at most
-COLUMNS = {"noisy": "x~", "mean": "m", "expected": "variance", "squared_error": "(x - m)²"}
+IMAGES = 2  # shown at each noise scale, at most
+COLUMNS = {
+    "noisy": "noisy",
+    "mean": "denoised",
+    "expected": "predicted\nvariance",
+    "squared_error": "squared\nerror",
+}
 MAPS = ("expected", "squared_error")
 CHANNELS = ("red", "green", "blue")
 BRIGHTEST = 99.5  # percentile of the values that ends the colour scale
@@ -59,7 +66,7 @@ def variance_figure(
         sigmas: noise scales, a line for each.
     """
     count, parts = min(IMAGES, len(arrays["clean"])), len(COLUMNS)
-    figure, axes = grid(len(sigmas), count * parts, 0.75 + 0.62 * len(sigmas), bare=True)
+    figure, axes = grid(len(sigmas), count * parts, 0.8 + 1.05 * len(sigmas), bare=True)
     for line, sigma in zip(axes, sigmas, strict=True):
         maps = {name: arrays[f"{name}|{sigma:g}"][:count] for name in MAPS}
         largest = float(np.percentile(np.stack([*maps.values()]), BRIGHTEST))
@@ -68,9 +75,11 @@ def variance_figure(
             i, name = place // parts, [*COLUMNS][place % parts]
             flat = arrays[f"{name}|{sigma:g}"][i]
             if name in MAPS:
-                ax.imshow(_stacked(flat, shape), cmap="viridis", vmin=0, vmax=largest)
+                drawn = ax.imshow(_stacked(flat, shape), cmap="viridis", vmin=0, vmax=largest)
             else:
                 _show(ax, flat, shape, *_range(arrays))
+        bar = figure.colorbar(drawn, ax=line, fraction=0.03, pad=0.01, label="pixel²")
+        bar.ax.tick_params(labelsize=7)
     for place, ax in enumerate(axes[0]):
         ax.set_title([*COLUMNS.values()][place % parts], fontsize=7, loc="center")
     channels = "" if shape[0] == 1 else f"; maps of {', '.join(CHANNELS)} side by side"
@@ -117,6 +126,10 @@ def directions_figure(arrays: dict[str, Array], shape: Sequence[int], rank: int)
     leading = which <= IN_A_ROW
     share = float((arrays["eigenvalues"][:, leading].sum(1) / arrays["trace"]).mean())
     figure.suptitle(f"The first {leading.sum()} directions hold {share:.0%} of the variance")
+    signs = ScalarMappable(Normalize(-1, 1), cmap="RdBu_r")
+    every = [ax for line in axes for ax in line]
+    bar = figure.colorbar(signs, ax=every, fraction=0.02, pad=0.01, ticks=[-1, 0, 1])
+    bar.set_label("entry, over the largest of its picture")
     return figure
 
 

@@ -1,6 +1,6 @@
 """What a reader sees of the study of diffusion."""
 
-from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_lines
+from hosm.experiment.diffusion.headline import diffusion_findings, diffusion_sentence
 from hosm.experiment.diffusion.tables import diffusion_tables
 
 
@@ -17,9 +17,8 @@ def test_tables(results):
 
 
 def test_headline(results):
-    (line,) = diffusion_lines(results.diffusion.run)
-    assert "5 steps" in line[0] and "50 dimensions" in line[0]
-    assert line[-1].startswith("0.202; 0.364; ")
+    told = diffusion_sentence(results.diffusion.run)
+    assert "A diffusion of 5 steps" in told and "is 0.202 nats" in told and "0.444 away" in told
 
 
 def test_finding(results):

@@ -9,9 +9,11 @@ from hosm.experiment.report.replication import (
     paper_verdicts,
     replication,
     summary,
+    told,
+    verdict_of,
 )
 from hosm.experiment.report.results import load_results
-from hosm.experiment.report.texts import paper
+from hosm.experiment.report.texts import own, paper
 from tests.experiment.report.report_inputs import write_inputs
 
 
@@ -33,11 +35,27 @@ def test_each_entry_is_decided_by_something(judged):
         assert set(found.paper.decides + found.paper.beside) <= names
 
 
+def test_each_of_our_statements_stands_under_a_subject_or_beside_a_claim_of_the_paper(judged):
+    ours = {claim.name for claim in judged if not claim.paper}
+    beside = {name for each in paper().claims for name in each.beside}
+    assert ours == beside | {name for subject in own() for name in subject.claims}
+
+
+def test_verdicts_are_counted_in_words():
+    mixed = _judged_as(CLAIM, ["holds", "does not hold", "does not hold"])
+    assert told(mixed) == "of 3 places, it holds at 1 and does not hold at 2"
+    assert told(_judged_as(CLAIM, ["holds"] * 2)) == "at both places"
+    assert told(_judged_as(CLAIM, ["vacuous"] * 3)) == "at all 3 places"
+    assert told(_judged_as(CLAIM, ["does not hold"] * 2)) == "at any of 2 places"
+    assert told(_judged_as(CLAIM, ["holds"])) == "at the one place that was measured"
+    assert verdict_of(mixed) == "holds only in part"
+
+
 def test_accuracy_is_judged_by_the_whole_table(tmp_path):
     results = load_results(write_inputs(tmp_path))
     moment = results.accuracy.whole.table1["method"] == "s2, moment"
     results.accuracy.whole.table1.loc[moment, ["mean", "standard_error"]] = 0.1, 0.001
-    found = next(e for e in replication(claims(results)) if e.paper.figure == "whole")
+    found = next(e for e in replication(claims(results)) if e.paper.figure == "accuracy")
     assert found.verdict == "holds"
 
 
@@ -78,8 +96,8 @@ def test_the_verdict_is_that_of_all_places(verdicts, expected):
 def test_a_statement_beside_tells_each_of_its_verdicts():
     judged = _judged_as(OWN, ["holds", "undecided", "undecided", "vacuous"])
     entry = next(each for each in replication(judged) if OWN.name in each.paper.beside)
-    told = "holds at 1, undecided at 2, vacuous at 1 of 4 places"
-    assert entry.tally == [("regions are right", told)]
+    counted = "holds at 1, undecided at 2, vacuous at 1 of 4 places"
+    assert entry.tally == [("regions are right", counted)]
 
 
 def test_the_papers_claims_are_counted_apart_from_ours():

@@ -6,6 +6,7 @@ CAPTIONS = "growth:\n  caption: Time against D.\n  alt: A line.\n"
 POINT = "{point: a batch of 1, stages: [speed], settings: {speed.batch: 1}}"
 CLAIM = (
     "claims:\n  - {claim: It is fast., source: table 2, figure: growth, decides: [fast],"
+    " appendix: cost,"
     f" would_change: Batches., elsewhere: {POINT}}}\n"
 )
 ERRATA = "errata:\n  - {place: table 2, printed: '1', right: '2', known_by: A sum.}\n"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hosm.experiment.tabular.figures import digits_figure, laws_figure
-from hosm.experiment.tabular.headline import tabular_lines
+from hosm.experiment.tabular.headline import tabular_sentence
 from hosm.experiment.tabular.tables import laws_table, real_table
 
 
@@ -41,9 +41,8 @@ def test_columns_of_few_values_have_no_score(results):
 def test_headlines_are_geometric_means_over_laws(results):
     laws = results.tabular.run.laws.copy()
     laws.loc[(laws["law"] == "ring") & (laws["method"] == "ours"), "diagonal_error"] = 0.8
-    (line,) = tabular_lines(replace(results.tabular.run, laws=laws))
-    assert line.ours.split(";")[0] == "0.400"  # of .2 and .8
-    assert line.by.startswith("`ScoreEstimator()`; Ledoit-Wolf Gaussian, ")
+    told = tabular_sentence(replace(results.tabular.run, laws=laws))
+    assert "of 0.400 (Gaussian mixture by BIC: 0.500) for 2 columns" in told  # of .2 and .8
 
 
 @pytest.mark.parametrize(("error", "count"), [(0.2, 2), (9.0, 0)])
