@@ -1,7 +1,7 @@
 """Entry point: `python -m hosm.experiment.repro [arguments of dvc repro]`.
 
-`--keep-as-reference` alone runs nothing: the seconds of the last run, if it was whole, become those
-that other machines are told to expect.
+`--keep-as-reference` alone runs nothing: the seconds of the last run, if it was whole, become
+those that other machines are told to expect.
 """
 
 import sys
