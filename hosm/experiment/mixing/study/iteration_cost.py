@@ -23,7 +23,7 @@ from hosm.experiment.shared.stopwatch import timed_in_turn
 __all__ = ["timed"]
 
 NAN = float("nan")
-COMPILED = ("langevin", "ozaki floor", "ozaki full", "mala")  # others are far from the best
+COMPILED = ("langevin", "ozaki floor", "mala")  # others are far from the best
 
 
 def _form(method: str) -> str:
