@@ -1,4 +1,4 @@
-"""Stage `prepare`: draw or load one data set, split it, hash it, write its card."""
+"""Stage `prepare`: draw or load data sets, split them, hash them, write their cards."""
 
 import sys
 
@@ -21,12 +21,18 @@ def sizes_of(name: str, settings: PrepareParams) -> dict[str, int]:
     return {split: getattr(settings, f"{split}_points") for split in SPLITS}
 
 
-def prepare(name: str) -> None:
-    """Write data/prepared/<name>.
+def prepare(name: str, *more: str) -> None:
+    """Write data/prepared/<name> of each data set, one after another in one process.
 
     Args:
         name: a data set of `datasets`.
+        more: further ones.
     """
+    for each in (name, *more):
+        _prepare(each)
+
+
+def _prepare(name: str) -> None:
     with open_stage("prepare", name) as (params, run, _):
         settings = params.prepare
         sizes = sizes_of(name, settings)

@@ -302,7 +302,7 @@ DATA = {
     "no folder": (
         lambda place: datasets.load(place / "data/prepared/none"),
         "prepared/none does not exist",
-        "dvc repro prepare@none",
+        "dvc repro prepare",
     ),
     "a file missing": (prepared(lambda f: (f / "train.npy").unlink()), "train.npy does not exist"),
     "a card missing": (prepared(lambda f: (f / "card.json").unlink()), "card.json does not exist"),
@@ -567,7 +567,7 @@ COMMANDS = {
     "train before the data": (
         command("pipeline.train", "ring6"),
         "data/prepared/ring6 does not exist",
-        "dvc repro prepare@ring6",
+        "dvc repro prepare",
     ),
     "prepare unknown data": (
         command("pipeline.prepare", "nosuch"),
@@ -576,7 +576,7 @@ COMMANDS = {
         "ring6",
     ),
     "sweep with a name": (command("pipeline.sweep", "ring6"), "the arguments of", "too many"),
-    "sweep before the data": (command("pipeline.sweep"), "does not exist", "dvc repro prepare@"),
+    "sweep before the data": (command("pipeline.sweep"), "does not exist", "dvc repro prepare"),
     "accuracy before the sweep": (
         command("pipeline.accuracy"),
         "trials.csv does not exist",

@@ -166,8 +166,9 @@ def test_params_exist_and_include_the_profile(name):
 
 def test_the_swept_datasets_are_prepared():
     swept = {name for names in PARAMS["sweep"]["datasets"].values() for name in names}
-    assert swept <= set(GRAPH["prepare"]["foreach"])
-    assert set(setting("train.planar.datasets")) <= set(GRAPH["prepare"]["foreach"])
+    prepared = GRAPH["prepare"]["cmd"].split()[3:]
+    assert swept | set(setting("train.planar.datasets")) <= set(prepared)
+    assert GRAPH["prepare"]["outs"] == [f"data/prepared/{name}" for name in prepared]
     assert set(PARAMS["images"]) <= set(setting("train.denoisers.datasets"))
     assert PARAMS["images"] == ["mnist5k"]  # what needs no network
 

@@ -274,7 +274,8 @@ def load(folder: str | Path) -> DataSet:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} does not exist; run `dvc repro prepare@{folder.name}`")
+        stage = f"prepare-images@{folder.name}" if folder.name in IMAGES else "prepare"
+        raise FileNotFoundError(f"{folder} does not exist; run `dvc repro {stage}`")
     card = read(folder / "card.json", _card)
     arrays = {name: read(folder / name, read_npy) for name in card["files"]}
     for name, array in arrays.items():

@@ -118,8 +118,8 @@ def compiler() -> list[Finding]:
     name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     if place := shutil.which(name):
         return [Finding("ok", place)]
-    text = f"{name} is not on PATH: install it, name another in CXX, or set speed.compiled and "
-    return [Finding("warning", f"{text}mixing.compiled to false in params.yaml")]
+    text = f"{name} is not on PATH: install it, name another in CXX, or set speed.compiled to "
+    return [Finding("warning", f"{text}false and mixing.compiled to [] in params.yaml")]
 
 
 def disk(root: Path) -> list[Finding]:

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["SECONDS", "expected_seconds", "known_seconds", "seconds_left"]
+from hosm.experiment.run.tags import standard_tags
+from hosm.io import write_whole
+
+__all__ = [
+    "SECONDS",
+    "expected_seconds",
+    "keep_as_reference",
+    "known_seconds",
+    "profile",
+    "seconds_left",
+]
 
 SECONDS = Path("runs", "stage_seconds.json")
 TRUSTED = 600.0  # seconds after which the pace of this run counts as much as the expected one
@@ -40,6 +50,38 @@ def expected_seconds(root: Path, stages: Sequence[str]) -> dict[str, float]:
     general = reference["seconds"] if reference["profile"] == profile(root) else {}
     every = general | known_seconds(root)
     return {name: every[name] for name in stages if name in every}
+
+
+def keep_as_reference(root: Path, file: Path = REFERENCE) -> float:
+    """Write the seconds of a whole run here as those to expect on other machines.
+
+    Args:
+        root: folder of the project.
+        file: where to.
+
+    Returns:
+        The seconds of all stages together.
+
+    Raises:
+        ValueError: the last run left a stage out, or did not end.
+    """
+    path = root / SECONDS
+    last = json.loads(path.read_text(encoding="utf-8"))["last_run"] if path.exists() else {}
+    left_out = [name for name, outcome in last.items() if outcome != "ran"]
+    if left_out or not last:
+        raise ValueError(
+            f"every stage must have run in the last run, got {', '.join(left_out) or 'no run'}"
+        )
+    known = known_seconds(root)
+    seconds = {name: round(known[name]) for name in last}
+    facts = {
+        "machine": standard_tags(root, profile(root), None)["hardware"],
+        "profile": profile(root),
+        "how": "Of one whole run, from the start of a stage to the start of the next one.",
+        "seconds": seconds,
+    }
+    write_whole((json.dumps(facts, indent=2) + "\n").encode(), file)
+    return sum(seconds.values())
 
 
 def seconds_left(

@@ -99,16 +99,29 @@ def stage_files(root: Path, *names: str) -> StageFiles:
 
     Args:
         root: folder of the project.
-        names: of the stage, as in `dvc repro`; the first that exists is used.
+        names: of the stage, as in `dvc repro`; the first that exists is used. A stage that is run
+            for several items at once, each with an output of its name, is also known for one of
+            them, as <stage>@<item>.
 
     Raises:
         ValueError: there is none of these names.
     """
     every = stages(root)
     for name in names:
-        if name in every:
-            return every[name]
+        if found := every.get(name) or _one_of_several(every, name):
+            return found
     raise ValueError(f"the stage must be one of {', '.join(every)}, got {names[0]!r}")
+
+
+def _one_of_several(every: dict[str, StageFiles], name: str) -> StageFiles | None:
+    """Return what <stage>@<item> is of a stage whose command names several items, if it is one."""
+    stage, _, item = name.partition("@")
+    whole = every.get(stage, StageFiles("", [], []))
+    own = [path for path in whole.outputs if PurePosixPath(path).name == item]
+    words = whole.command.split()
+    if not own or item not in words[3:]:  # words are python, -m, the module, then items
+        return None
+    return StageFiles(" ".join([*words[:3], item]), whole.inputs, own)
 
 
 def _hash(path: Path) -> str:

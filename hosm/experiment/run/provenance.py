@@ -92,6 +92,7 @@ def _protocol(params: Params) -> dict[str, Any]:
         "chains": mixing.chains,
         "burn_in": f"{mixing.burn_in:,}",
         "draws": f"{mixing.steps:,}",
+        "paper_draws": f"{mixing.paper_steps:,}",
         "runs": mixing.runs,
         "tuning_draws": f"{mixing.tuning_steps:,}",
         "tries": f"{mixing.tries} from {mixing.step_sizes[0]:g} to {mixing.step_sizes[1]:g}",

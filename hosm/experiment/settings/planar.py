@@ -45,6 +45,7 @@ class MixingParams(Section):
     runs: int = Field(ge=2)
     burn_in: int = Field(ge=0)
     steps: int = Field(ge=10)
+    paper_steps: int = Field(ge=10)
     tuning_chains: int = Field(ge=2)
     tuning_steps: int = Field(ge=10)
     drift_chains: int = Field(ge=10)
@@ -57,7 +58,7 @@ class MixingParams(Section):
     equal_step: Positive
     repeats: int = Field(ge=1)
     timed_iterations: int = Field(ge=1)
-    compiled: bool
+    compiled: tuple[str, ...]
     bias_chains: int = Field(ge=10)
     picture_chains: int = Field(ge=10)
     longest: int = Field(ge=10)

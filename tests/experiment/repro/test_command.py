@@ -11,7 +11,7 @@ import pytest
 from dvc.repo import Repo
 
 from hosm.experiment.repro.command import reproduce
-from hosm.experiment.repro.expected import REFERENCE, expected_seconds
+from hosm.experiment.repro.expected import REFERENCE, expected_seconds, keep_as_reference
 from hosm.experiment.repro.plan import planned
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,6 +56,21 @@ def test_seconds_of_this_machine_come_before_those_of_another(project):
     assert expected_seconds(root, ["accuracy"])["accuracy"] < reference["accuracy"]
     (root / "params.yaml").write_text("profile: paper\n")
     assert expected_seconds(root, ["accuracy", "sweep"]) == {}
+
+
+def test_a_whole_run_becomes_the_reference_and_another_does_not(project, tmp_path):
+    file = tmp_path / "reference.json"
+    with pytest.raises(ValueError, match="got no run"):
+        keep_as_reference(tmp_path, file)
+    root = project("echo \"Running stage 'a':\"; sleep 1; echo \"Running stage 'b':\"")
+    assert reproduce(root, []) == 0
+    assert keep_as_reference(root, file) >= 1
+    kept = json.loads(file.read_text())
+    assert kept["profile"] == "laptop" and list(kept["seconds"]) == ["a", "b"] and kept["machine"]
+    project("echo \"'a' didn't change, skipping\"; echo \"Running stage 'b':\"")
+    assert reproduce(root, []) == 0
+    with pytest.raises(ValueError, match="got a"):
+        keep_as_reference(root, file)
 
 
 def test_a_failure_keeps_the_status_and_no_seconds(project, capsys):

@@ -139,6 +139,8 @@ def test_every_stage_is_known_by_its_name_with_its_files():
     assert (
         stage_files(ROOT, "train@mnist5k", "train-images@mnist5k").outputs[0].endswith("mnist5k")
     )
+    alone = stage_files(ROOT, "prepare@ring6")
+    assert alone == ("python -m pipeline.prepare ring6", [], ["data/prepared/ring6"])
     for name, each in GRAPH.items():
         outs = known[name if "foreach" not in each else f"{name}@{items(each)[0]}"].outputs
         assert len(outs) >= len(body(each)["outs"])

@@ -3,14 +3,14 @@
 Protocol: 32 chains from N(0, 4 I), burn-in, then 10,000 draws (Meng, Song, Li and Ermon,
 NeurIPS 2021, section 6.2 and appendix F), in several runs alike, over which effective sample sizes
 are averaged: chains that rarely cross differ by luck. One search tunes every method alike: step
-sizes on a geometric grid, then three times between the neighbours of the best; of those whose bias
+sizes on a geometric grid, then more between the neighbours of the best; of those whose bias
 stays within two bounds, on the Kolmogorov distance from exact draws and on the ratio of variances,
 the one with the most effective samples. The search keeps a quarter of each bound away from it,
 since a bias is known up to chance only. Bounds hold for the worst of the coordinates and the
 distance from the mean (see `draws_quality`), after many chains that began with exact draws have
 drifted for a while.
 The final chains have another seed than the search. The paper's own step sizes stand as rows of
-their own. Scores are those of the exact law, or learned at sigma =
+their own, with draws of their own number. Scores are those of the exact law, or learned at sigma =
 0.1; with the exact law's log-density, steps are also adjusted after Metropolis and Hastings.
 As printed, Ozaki(eps) runs at twice the clock of Langevin(eps).
 """
@@ -38,7 +38,7 @@ __all__ = ["Study", "headline", "study"]
 REFERENCE = 20_000
 MARGIN = 0.25  # share of each bound that the search keeps away from it, for other chains' sake
 DRIFT_DRAWS = 10  # of each chain that tells a bias
-PASSES = 4  # of the search: a grid, then three times between the neighbours of the best
+PASSES = 2  # of the search: a grid, then between the neighbours of the best
 PAPER_STEPS = {
     "ring6": {"langevin": 0.5, "ozaki none": 5.0, "ozaki floor": 5.0},
     "ring8": {"langevin": 2.0, "ozaki none": 6.0, "ozaki floor": 6.0},
@@ -178,8 +178,10 @@ def study(target: str, scores: TargetScores, params: MixingParams) -> Study:
             if size is None:
                 continue
             acceptance: list[float] = []
-            draws = _final(scores.kernel(method, size, params.floor), exact, params, acceptance)
-            row: Row = {**common, "setting": setting, "step_size": size}
+            count = params.steps if setting == "tuned" else params.paper_steps
+            kernel = scores.kernel(method, size, params.floor)
+            draws = _final(kernel, exact, params, count, acceptance)
+            row: Row = {**common, "setting": setting, "step_size": size, "draws": count}
             row |= quality(draws, exact, reference, params.chains)
             row["distance"] = row["kolmogorov"]  # of these draws; below, of the step size
             row |= _drifts(
@@ -200,7 +202,7 @@ def study(target: str, scores: TargetScores, params: MixingParams) -> Study:
 
 
 def _final(
-    kernel: samplers.Kernel, exact: Law, params: MixingParams, acceptance: list[float]
+    kernel: samplers.Kernel, exact: Law, params: MixingParams, count: int, acceptance: list[float]
 ) -> Tensor:
     """Run the chains of one kernel, those of all runs, and note a tenth of their acceptances."""
     generator = torch.Generator().manual_seed(params.seed + 2)
@@ -211,7 +213,7 @@ def _final(
             acceptance.append(float(info.acceptance.mean()))
 
     options: dict[str, Any] = {"progress": note, "diverged": "keep"}
-    return samplers.sample_chain(kernel, start, params.steps, params.burn_in, generator, **options)
+    return samplers.sample_chain(kernel, start, count, params.burn_in, generator, **options)
 
 
 def headline(table: pd.DataFrame) -> dict[str, float]:
