@@ -25,6 +25,8 @@ __all__ = ["MEASURED", "SweepInputs", "run_sweep"]
 
 MEASURED = (
     "s2_error",
+    "shrunk_error",
+    "share",
     "autodiff_error",
     "hutchinson_error",
     "s1_error",

@@ -2,7 +2,7 @@
 
     python -m hosm.experiment.causal.study.study reports/whole/causal
 
-A graph that is finished is not measured again, so that a run goes on after a stop. An order is
+What is measured is not measured again, so that a run goes on after a stop. An order is
 pruned as its authors do, by an additive model (Buhlmann, Peters and Ernest, "CAM: Causal Additive
 Models", Annals of Statistics 2014), and that of `hosm.causal` by Gaussian processes too, its
 default.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,49 +37,51 @@ __all__ = ["measure", "simulated", "summary"]
 POINTS = 1000
 EDGES = {"ER1": 1, "ER4": 4}  # for each variable, on average
 SACHS = "Sachs"
-KEYS = ["graph", "variables", "seed"]
+KEYS = ["graph", "variables", "seed", "method", "pruning"]
 GAUSSIAN_PROCESS, ADDITIVE = "gaussian_process", "additive"
 
 
-def _methods(seed: int) -> dict[str, Callable[[Array, Array], list[int]]]:
-    """Return the ways to an order, from the columns as they are and from standardised ones."""
-    rng = np.random.default_rng(seed)
-    return {
-        "hosm": lambda raw, x: causal.order(x).columns,
-        "SCORE": lambda raw, x: orders.score(x),
-        "SCORE, raw columns": lambda raw, x: orders.score(raw),
-        "NoGAM": lambda raw, x: orders.nogam(x),
-        "NoGAM, raw columns": lambda raw, x: orders.nogam(raw),
-        "by variance, raw columns": lambda raw, x: orders.by_variance(raw),
-        "random": lambda raw, x: rng.permutation(x.shape[1]).tolist(),
-    }
+def _random(raw: Array) -> list[int]:
+    return np.random.default_rng(raw.shape[1]).permutation(raw.shape[1]).tolist()
 
 
-def measure(raw: Array, parents: Array, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield a row for each method and pruning: `divergence`, `distance` and `seconds`.
+def _standardised(x: Array) -> Array:
+    spread: Array = (x - x.mean(0)) / x.std(0)
+    return spread
+
+
+METHODS: dict[tuple[str, str], Callable[[Array], list[int]]] = {  # and pruning; quick ones first
+    ("random", ADDITIVE): _random,
+    ("by variance, raw columns", ADDITIVE): orders.by_variance,
+    ("SCORE", ADDITIVE): lambda raw: orders.score(_standardised(raw)),
+    ("SCORE, raw columns", ADDITIVE): orders.score,
+    ("hosm", ADDITIVE): lambda raw: causal.order(raw).columns,
+    ("NoGAM", ADDITIVE): lambda raw: orders.nogam(_standardised(raw)),
+    ("NoGAM, raw columns", ADDITIVE): orders.nogam,
+    ("hosm", GAUSSIAN_PROCESS): lambda raw: causal.order(raw).columns,
+}
+
+
+def measure(raw: Array, parents: Array, method: str, pruning: str) -> dict[str, Any]:
+    """Return `divergence`, `distance`, and seconds of the order and of the pruning.
 
     Args:
         raw: points, shape (n, D).
         parents: the true graph, shape (D, D).
-        seed: of the random order.
+        method: to the order; with the pruning a key of `METHODS`.
+        pruning: as of `hosm.causal.graph`.
     """
-    x = (raw - raw.mean(0)) / raw.std(0)
-    for method, ordered in _methods(seed).items():
-        start = time.process_time()
-        order = ordered(raw, x)
-        seconds = time.process_time() - start
-        for pruning in (GAUSSIAN_PROCESS, ADDITIVE) if method == "hosm" else (ADDITIVE,):
-            start = time.process_time()
-            found = causal.graph(x, order, pruning)
-            yield {
-                "method": method,
-                "pruning": pruning,
-                "edges": int(parents.sum()),
-                "divergence": order_divergence(parents, order),
-                "distance": hamming_distance(parents, found),
-                "order_seconds": seconds,
-                "pruning_seconds": time.process_time() - start,
-            }
+    start = time.process_time()
+    order = METHODS[method, pruning](raw)
+    ordered = time.process_time()
+    found = causal.graph(raw, order, pruning)
+    return {
+        "edges": int(parents.sum()),
+        "divergence": order_divergence(parents, order),
+        "distance": hamming_distance(parents, found),
+        "order_seconds": ordered - start,
+        "pruning_seconds": time.process_time() - ordered,
+    }
 
 
 def simulated(graph: str, variables: int, seed: int) -> tuple[Array, Array]:
@@ -104,26 +107,30 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index()
 
 
-def _cells(options: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
-    """Yield graph, variables and seed, small ones first."""
-    for variables in options.variables:
-        for seed in range(options.seeds):
-            for graph in EDGES:
-                yield graph, variables, seed
+def _cells(options: argparse.Namespace) -> Iterator[tuple[str, int, int, str, str]]:
+    """Yield graph, variables, seed, method and pruning; small graphs and quick methods first."""
+    for variables, (method, pruning), seed in product(
+        options.variables, METHODS, range(options.seeds)
+    ):
+        for graph in EDGES:
+            yield graph, variables, seed, method, pruning
+    if options.sachs:
+        for seed, (method, pruning) in product(range(options.seeds), METHODS):
+            yield SACHS, 11, seed, method, pruning
 
 
-def _points(cell: tuple[str, int, int], wheel: Path | None) -> tuple[Array, Array]:
+def _points(graph: str, variables: int, seed: int, wheel: Path | None) -> tuple[Array, Array]:
     """Return points and the true graph of a cell."""
-    if cell[0] != SACHS:
-        return simulated(*cell)
+    if graph != SACHS:
+        return simulated(graph, variables, seed)
     assert wheel is not None
     raw, parents = sachs(wheel)
-    rows = np.random.default_rng(cell[2]).permutation(len(raw))[:POINTS]
+    rows = np.random.default_rng(seed).permutation(len(raw))[:POINTS]
     return raw[rows], parents
 
 
 def main() -> None:
-    """Measure all graphs, and write the tables after each."""
+    """Measure all methods on all graphs, and write the tables after each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of the tables")
     parser.add_argument("--variables", type=int, nargs="+", default=[10, 20, 50])
@@ -135,12 +142,10 @@ def main() -> None:
     file = options.folder / "graphs.csv"
     rows: list[Any] = pd.read_csv(file).to_dict("records") if file.exists() else []
     done = {tuple(row[key] for key in KEYS) for row in rows}
-    own = [(SACHS, 11, seed) for seed in range(options.seeds)] if options.sachs else []
-    for cell in [*_cells(options), *own]:
+    for cell in _cells(options):
         if cell not in done:
-            named = dict(zip(KEYS, cell, strict=True))
-            points = _points(cell, options.sachs)
-            rows += [named | row for row in measure(*points, seed=cell[2])]
+            raw, parents = _points(*cell[:3], options.sachs)
+            rows.append(dict(zip(KEYS, cell, strict=True)) | measure(raw, parents, *cell[3:]))
             _write(pd.DataFrame(rows), file)
             _write(summary(pd.DataFrame(rows)), options.folder / "summary.csv")
     print(summary(pd.DataFrame(rows)).to_string(index=False))
