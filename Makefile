@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits photo-models dimension second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits photo-models dimension causal second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,6 +147,10 @@ photo-models: install ## train the denoisers of photographs that come with the p
 dimension: install ## local dimension on 38 surfaces beside scikit-dimension, ten minutes of one core, goes on after a stop -> reports/whole/dimension
 	python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dimension]"
 	OMP_NUM_THREADS=1 python -m hosm.experiment.dimension.study.study reports/whole/dimension
+
+causal: install ## causal graphs of 10 to 50 variables beside SCORE and NoGAM, three hours of one core, goes on after a stop -> reports/whole/causal
+	python -m pip download --quiet --disable-pip-version-check --no-deps -d build/cdt cdt==0.6.0
+	OMP_NUM_THREADS=1 python -m hosm.experiment.causal.study.study reports/whole/causal --sachs build/cdt/cdt-0.6.0-py3-none-any.whl
 
 second-opinions: install ## each claim of the paper at one other point, after `make repro` -> reports/whole
 	python -m hosm.experiment.report.second_opinions

@@ -27,6 +27,8 @@ flattered (10 variables, 1,000 points, of which regressions took 400; seeds 0 to
     Var(h_j) E[r_j^2]     .8 +- .3    1.0 +- .3
     (2)                   .6 +- .3    1.0 +- .5
 
+The regressions of E[r_j^2] take the kernel that suits the variable best when all others are there.
+
 Columns are standardised first: how much they vary tells the order of simulated data (Reisach,
 Seiler and Weichwald, "Beware of the Simulated DAG!", NeurIPS 2021), and of no others.
 """
@@ -34,14 +36,14 @@ Seiler and Weichwald, "Beware of the Simulated DAG!", NeurIPS 2021), and of no o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from hosm.causal.regression import left_out_variances
+from hosm.causal.regression import Kernel, best_kernels, left_out_variances
 from hosm.estimator.arrays import Table, as_table, seed_of
 
 __all__ = ["Order", "order", "standardised", "stein_hessian_diagonal", "subset"]
@@ -138,8 +140,10 @@ def order(
     table = as_table("X", X, least=LEAST_ROWS)
     x = subset(standardised(table), KERNEL_ROWS, seed_of(random_state))
     left, last, criteria, rivals = [*range(x.shape[1])], [], [math.nan], [math.nan]
+    kernels = best_kernels(x[:REGRESSION_ROWS])
     while len(left) > 1:
-        values, places = _criterion(x[:, left], hessian_diagonal).sort()
+        own = [kernels[j] for j in left]
+        values, places = _criterion(x[:, left], hessian_diagonal, own).sort()
         last.append(left.pop(int(places[0])))
         criteria.insert(1, float(values[0]))
         rivals.insert(1, float(values[1]))
@@ -147,8 +151,10 @@ def order(
     return Order(columns, [table.names[j] for j in columns if table.names], criteria, rivals)
 
 
-def _criterion(x: Tensor, hessian_diagonal: Callable[[Tensor], Tensor]) -> Tensor:
+def _criterion(
+    x: Tensor, hessian_diagonal: Callable[[Tensor], Tensor], kernels: Sequence[Kernel]
+) -> Tensor:
     """Return value (2) of each of the columns of x that are left, shape (d,)."""
     h = hessian_diagonal(x)
-    residual = left_out_variances(x[:REGRESSION_ROWS])
+    residual = left_out_variances(x[:REGRESSION_ROWS], kernels)
     return -h.mean(0) * h.var(0) * residual.square()

@@ -19,6 +19,9 @@ and the prediction of one row by all others misses it by alpha_a / (C^-1)_aa (th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +30,7 @@ from torch import Tensor
 
 from hosm.io import Array
 
-__all__ = ["left_out_variances", "relevant"]
+__all__ = ["Kernel", "best_kernels", "left_out_variances", "relevant"]
 
 START = 0.5  # of rho, and of theta times the root of the number of variables
 LOG_RHO = (math.log(1e-3), math.log(1e3))  # its bounds
@@ -36,6 +39,13 @@ IRRELEVANT = 1e-4  # theta below which a variable is left out at once
 STEPS, FEWER_STEPS = 40, 15  # of L-BFGS-B, from equal theta and from the theta before
 LENGTHS = (1.0, 3.0, 9.0)  # squared length scales of `left_out_variances`, over sqrt(d)
 NOISE = (0.2, 1.0)  # rho of `left_out_variances`
+
+
+class Kernel(NamedTuple):
+    """Squared length scale over sqrt(d), and rho, of a regression whose theta are equal."""
+
+    length: float
+    rho: float
 
 
 def _squares(x: Tensor, theta: Tensor) -> Tensor:
@@ -112,27 +122,37 @@ def relevant(x: Tensor, y: Tensor, price: float) -> list[int]:
     return min(sets)[1]
 
 
-def left_out_variances(x: Tensor) -> Tensor:
+def left_out_variances(x: Tensor, kernels: Sequence[Kernel] | None = None) -> Tensor:
     """Return the mean squared error of each column of x predicted by the others, shape (D,).
 
-    Each row is predicted by all other rows. The theta of a column are equal; they and rho are
-    those of a small grid that predict best.
+    Each row is predicted by all other rows. The theta of a column are equal.
 
     Args:
         x: standardised points, shape (n, D), float64.
+        kernels: of each column; by default those of `best_kernels`.
     """
+    chosen = kernels or best_kernels(x)
+    errors = [_left_out(q, y, k) for (q, y), k in zip(_regressions(x), chosen, strict=True)]
+    return torch.stack(errors)
+
+
+def best_kernels(x: Tensor) -> list[Kernel]:
+    """Return, for each column of x (n, D), the kernel of a small grid that predicts it best."""
+    grid = [Kernel(length, rho) for length in LENGTHS for rho in NOISE]
+    return [min(grid, key=partial(_left_out, q, y)) for q, y in _regressions(x)]
+
+
+def _regressions(x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield each column of x (n, D), and the squared distances by the other columns (n, n)."""
     squares = _squares(x, x.new_ones(x.shape[1]))
-    columns = x.unbind(1)
-    return torch.stack([_left_out(squares - (c.unsqueeze(1) - c).square(), c) for c in columns])
+    for column in x.unbind(1):
+        yield squares - (column.unsqueeze(1) - column).square(), column
 
 
-def _left_out(squares: Tensor, y: Tensor) -> Tensor:
-    """Return the least mean squared error of y predicted from points of given distances."""
-    eye, y = torch.eye(len(y), dtype=y.dtype), y - y.mean()
-    errors = []
-    for length in LENGTHS:
-        K = (squares / (-2 * length * math.sqrt(max(1.0, float(squares.mean()) / 2)))).exp()
-        for rho in NOISE:
-            inverse = torch.cholesky_inverse(torch.linalg.cholesky(K + rho * eye))
-            errors.append(((inverse @ y) / inverse.diagonal()).square().mean())
-    return torch.stack(errors).min()
+def _left_out(squares: Tensor, y: Tensor, kernel: Kernel) -> Tensor:
+    """Return the mean squared error of y predicted from points of given distances."""
+    scale = math.sqrt(max(1.0, float(squares.mean()) / 2))
+    K = (squares / (-2 * kernel.length * scale)).exp()
+    C = K + kernel.rho * torch.eye(len(y), dtype=y.dtype)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(C))
+    return ((inverse @ (y - y.mean())) / inverse.diagonal()).square().mean()

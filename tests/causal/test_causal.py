@@ -7,7 +7,7 @@ import torch
 from hosm.causal import graph, order
 from hosm.causal.ordering import stein_hessian_diagonal, subset
 from hosm.causal.pruning import additive_parents
-from hosm.causal.regression import _Evidence, left_out_variances, relevant
+from hosm.causal.regression import Kernel, _Evidence, best_kernels, left_out_variances, relevant
 from tests.tolerances import FLOAT64, ILL_CONDITIONED
 
 
@@ -160,6 +160,17 @@ def test_left_out_variances_are_those_of_the_noise():
     both = torch.from_numpy(np.stack([x, np.sin(2 * x) + 0.3 * rng.normal(size=300)], 1))
     # 300 points: 3 standard errors of the noise's variance, 0.09, and what the curve costs
     assert float(left_out_variances(both)[1]) == pytest.approx(0.095, abs=0.03)
+
+
+def test_the_best_kernels_predict_best():
+    x = torch.from_numpy(chain(120))
+    x = (x - x.mean(0)) / x.std(0)
+    chosen = best_kernels(x)
+    best = left_out_variances(x)
+    torch.testing.assert_close(left_out_variances(x, chosen), best)
+    for kernel in (Kernel(1.0, 0.2), Kernel(3.0, 1.0), Kernel(9.0, 0.2)):
+        assert (left_out_variances(x, [kernel] * 3) >= best).all()
+    assert chosen[0].rho == 1.0 and chosen[2] != chosen[0]  # x0 is hardly foretold
 
 
 def test_the_stein_kernel_finds_the_curvature_of_a_gaussian():

@@ -33,7 +33,7 @@ ABOVE = {"causal", "diffusion", "inverse", "pictures", "cli", "moved"}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos diffusion"
-DRAWERS += " dimension inverse training_losses"
+DRAWERS += " causal dimension inverse training_losses"
 EXPERIMENT = {  # folder of the experiment -> the folders that it may import, besides itself
     "settings": "",
     "run": "settings",

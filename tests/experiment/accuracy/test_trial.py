@@ -4,11 +4,12 @@ import copy
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from hosm.experiment.accuracy.study.budgets import budgets
-from hosm.experiment.accuracy.study.errors import autodiff_error, s2_error
+from hosm.experiment.accuracy.study.errors import autodiff_error, s2_error, table1
 from hosm.experiment.accuracy.study.sweep import run_sweep
 from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, run_trial, task_of
 from hosm.experiment.data import datasets
@@ -96,6 +97,20 @@ def test_every_estimate_of_the_grid_comes_from_one_trial():
         for row in rows:
             assert np.isfinite([row[name] for name in ERRORS if name in row]).all()
             assert ("s2_error" in row) != (row["target"] in ("dsm", "dsm-vr", "plain"))
+
+
+@pytest.mark.parametrize("regime", ["streaming", "finite"])
+def test_diagonal_heads_of_few_rows_are_shrunk_too(regime):
+    given = inputs(regimes=(regime,))
+    given.sweep.models["gaussian2"]["rank"] = 0
+    first, *heads = run_trial(given, given.sweep.grid()[0], train)[0]
+    assert "shrunk_error" not in first
+    for row in heads:
+        assert ("shrunk_error" in row) == ("share" in row) == (regime == "finite")
+        if regime == "finite":
+            assert 0 <= row["share"] <= 1 and row["shrunk_error"] != row["s2_error"]
+    methods = set(table1(pd.DataFrame([first, *heads]))["method"])
+    assert ("s2, jacobian, shrunk" in methods) == (regime == "finite")
 
 
 def test_a_plain_score_is_that_of_another_network_by_the_same_loss():

@@ -183,11 +183,12 @@ PAPER = {  # Meng et al., table 1: (data set, method, rank) -> sigma -> (mean, s
 
 
 def _long(sweep: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each estimate: of s2, and by differentiating an s1 once."""
+    """Return one row for each estimate: of s2, the same shrunk, and by differentiating s1 once."""
     rows = []
     for trial in sweep.to_dict("records"):
         name = NAMES.get(str(trial["target"]), str(trial["target"]).replace("-", " "))
         estimates = [] if "DSM" in name else [(f"s2, {name}", "s2_error")]
+        estimates += [(f"{method}, shrunk", "shrunk_error") for method, _ in estimates]
         if name.startswith(("DSM", "joint")):  # heads share the s1 of DSM-VR
             estimates.append((f"autodiff, {name}", "autodiff_error"))
             estimates.append((f"Hutchinson of {PROBES}, {name}", "hutchinson_error"))

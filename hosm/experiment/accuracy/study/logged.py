@@ -20,6 +20,8 @@ __all__ = ["ERROR", "Estimate", "describe", "learning_curve", "log_estimate", "m
 
 ERROR = "hessian_error"
 MEASURED = {  # column of the sweep's table -> metric
+    "shrunk_error": "shrunk_hessian_error",
+    "share": "shrunk_share",
     "autodiff_error": "s1_hessian_error",
     "s1_error": "s1_error",
     "hutchinson_error": "hutchinson_error",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from hosm.experiment.accuracy.study.errors import (
@@ -25,6 +26,7 @@ from hosm.experiment.accuracy.study.errors import (
     s1_error,
     s2_error,
 )
+from hosm.experiment.accuracy.study.shrinkage import shrunk
 from hosm.experiment.settings import SweepParams
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.train.training_task import Train, TrainingTask
@@ -63,7 +65,8 @@ class _Fit:
     def __init__(self, inputs: SweepInputs, cell: dict[str, Any], task: TrainingTask) -> None:
         self.cell, self.task, self.model = cell, task, task.build()
         self.diagonal = inputs.sweep.diagonal(cell["dataset"])
-        self.test = inputs.arrays[cell["dataset"]]["test"][: inputs.sweep.test_points]
+        self.arrays = inputs.arrays[cell["dataset"]]
+        self.test = self.arrays["test"][: inputs.sweep.test_points]
         self.curve: list[Row] = []
         self.began = time.time()
         self.seconds, self.since = 0.0, time.perf_counter()
@@ -79,6 +82,17 @@ class _Fit:
         """Return the error of a model's second-order score: its own, or by differentiation."""
         measure = autodiff_error if self.task.spec.first_order else s2_error
         return measure(model, self.cell["dataset"], test, self.diagonal)
+
+    def shrunk_error(self, model: Any) -> Row:  # noqa: ANN401
+        """Return the error of a head's s2 shrunk towards a constant, and the share that stays.
+
+        Nothing for a head of fresh points or of columns, which is not shrunk.
+        """
+        if self.task.spec.regime != "finite" or not self.diagonal or self.task.first is None:
+            return {}
+        rows = (torch.tensor(self.arrays[part]) for part in ("train", "validation"))
+        found = shrunk(model, *rows, self.cell["sigma"], self.cell["seed"])
+        return {"shrunk_error": self.error(found, self.test), "share": found.share}
 
     def _watch(self, step: int, weights: dict[str, Tensor]) -> None:
         """Stop the clock and add the errors at a step to the curve."""
@@ -140,6 +154,7 @@ def _row(fit: _Fit, done: dict[str, Any], rank: int, model: Any, first: Row) -> 
             row["hutchinson_error"] = hutchinson_error(model, where, fit.test)
     if not fit.task.spec.first_order:
         row["s2_error"] = fit.error(model, fit.test)
+        row |= fit.shrunk_error(model)
     return row
 
 

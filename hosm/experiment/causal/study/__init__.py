@@ -1,0 +1,1 @@
+"""Graphs that are known, the orders that are compared, and the comparison."""
