@@ -51,7 +51,6 @@ exclude_patterns = ["_build"]
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_mock_imports = ["deepinv"]  # of an extra that the site is built without
 autodoc_default_options = {"members": True, "show-inheritance": False}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

@@ -73,7 +73,13 @@ class ScoreDenoiser(Denoiser):
         return denoised(flat, *self.model(flat, scale), scale)
 
     def forward(self, x: Tensor, sigma: Tensor | float, **ignored: Any) -> Tensor:  # noqa: ANN401
-        """Return the mean of the clean pictures, in the shape of x."""
+        """Return the mean of the clean pictures, in the shape of x.
+
+        Args:
+            x: noisy pictures, float32, shape (n, *).
+            sigma: their noise scale, one for all.
+            ignored: without effect.
+        """
         return self.moments(x, sigma).mean.view_as(x)
 
 
