@@ -10,6 +10,7 @@ from hosm.experiment.accuracy.claims import accuracy_claims, first_order_claims
 from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.diffusion.claims import diffusion_claims
+from hosm.experiment.dimension.claims import dimension_claims
 from hosm.experiment.diversity.claims import diversity_claims
 from hosm.experiment.inverse.claims import inverse_claims
 from hosm.experiment.mixing.claims import sampling_claims
@@ -43,4 +44,5 @@ def claims(results: Results) -> list[Claim]:
         *photos_claims(results.photos.longest),
         *diffusion_claims(results.diffusion.longest),
         *inverse_claims(results.inverse.longest),
+        *dimension_claims(results.dimension),
     ]
