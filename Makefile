@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits photo-models dimension causal second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,8 +130,14 @@ diffusion: install ## diffusion in few steps at length, about an hour on 2 cores
 	$(call at_length,diffusion,--single-item diffusion)
 	mkdir -p reports/whole/diffusion && cp build/diffusion/data/results/diffusion/* reports/whole/diffusion/
 
-diffusion-digits: install ## the bounds of digits by steps and covariance, about two hours of one core -> reports/whole/diffusion-digits
-	python -m hosm.experiment.diffusion.study.digits build/diffusion-digits/model reports/whole/diffusion-digits
+diffusion-digits: install ## bounds and draws of digits by steps and covariance, two hours of one core, goes on after a stop -> reports/whole/diffusion-digits
+	mkdir -p build/digits reports/whole/diffusion-digits
+	python -m hosm.experiment.digits.study.draws build/digits/model reports/whole/diffusion-digits
+	python -m hosm.experiment.digits.study.bounds build/digits/model reports/whole/diffusion-digits
+
+inverse-digits: install ## inverse problems of digits, two hours of one core, goes on after a stop -> reports/whole/inverse-digits
+	mkdir -p build/digits reports/whole/inverse-digits
+	python -m hosm.experiment.digits.study.problems build/digits/model reports/whole/inverse-digits
 
 inverse: install ## linear inverse problems at length, an hour and more on 2 cores -> reports/whole/inverse
 	$(call at_length,inverse,--single-item inverse)

@@ -45,6 +45,7 @@ EXPERIMENT = {  # folder of the experiment -> the folders that it may import, be
     "doctor": "settings run cluster",
     "repro": "settings run",
     **{drawer: f"{BELOW} presenting" for drawer in DRAWERS.split()},
+    "digits": f"{BELOW} presenting diffusion diversity",  # its schedule of seeds, its classifier
     "report": f"{BELOW} presenting {DRAWERS}",
 }
 TOOLS = {  # package -> the only places of the experiment that import it

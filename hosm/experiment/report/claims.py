@@ -13,6 +13,7 @@ from hosm.experiment.accuracy.claims import accuracy_claims, first_order_claims
 from hosm.experiment.cost.claims import cost_claims, speed_claims
 from hosm.experiment.denoising.claims import denoising_claims
 from hosm.experiment.diffusion.claims import diffusion_claims
+from hosm.experiment.dimension.claims import dimension_claims
 from hosm.experiment.diversity.claims import diversity_claims
 from hosm.experiment.inverse.claims import inverse_claims
 from hosm.experiment.mixing.claims import sampling_claims
@@ -63,4 +64,5 @@ def claims(results: Results) -> list[Claim]:
         *_by(photos.shown, photos_claims(photos.longest)),
         *_by(steps.shown, diffusion_claims(steps.longest)),
         *_by(solved.shown, inverse_claims(solved.longest)),
+        *_by(LONG_RUN, dimension_claims(results.dimension)),
     ]

@@ -9,6 +9,7 @@ from hosm.experiment.accuracy.results import Accuracy, load_accuracy
 from hosm.experiment.cost.results import Cost, load_cost
 from hosm.experiment.denoising.results import Denoising, load_denoising
 from hosm.experiment.diffusion.results import Diffusion, load_diffusion
+from hosm.experiment.dimension.results import Dimension, load_dimension
 from hosm.experiment.diversity.results import Diversity, load_diversity
 from hosm.experiment.inverse.results import Inverse, load_inverse
 from hosm.experiment.mixing.results import Mixing, load_mixing
@@ -47,6 +48,7 @@ class Results:
     inverse: Inverse
     training: dict[str, pd.DataFrame]
     opinions: pd.DataFrame | None = None
+    dimension: Dimension | None = None
 
 
 def _batches(sweep: SweepParams) -> dict[str, int]:
@@ -82,5 +84,6 @@ def load_results(root: Path) -> Results:
         diffusion=load_diffusion(found, kept),
         inverse=load_inverse(found, kept),
         training=load_training_losses(found),
+        dimension=load_dimension(kept),
         opinions=read_frame(opinions, OPINIONS) if opinions.is_file() else None,
     )

@@ -13,6 +13,7 @@ from hosm.experiment.accuracy.tables import accuracy_tables
 from hosm.experiment.cost.tables import cost_tables
 from hosm.experiment.denoising.tables import denoising_tables
 from hosm.experiment.diffusion.tables import diffusion_tables
+from hosm.experiment.dimension.tables import dimension_tables
 from hosm.experiment.diversity.tables import diversity_tables
 from hosm.experiment.inverse.tables import inverse_tables
 from hosm.experiment.mixing.tables import mixing_tables
@@ -44,6 +45,7 @@ def display_tables(results: Results) -> dict[str, pd.DataFrame]:
         **photos_tables(results.photos),
         **diffusion_tables(results.diffusion),
         **inverse_tables(results.inverse),
+        **dimension_tables(results.dimension),
     }
     for name, denoiser in results.denoisers.items():
         tables |= uncertainty_tables(name, denoiser)

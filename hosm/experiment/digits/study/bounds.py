@@ -1,10 +1,8 @@
-"""The same at length on digits: a U-Net of every noise scale, its bounds, and its seconds.
+"""Bounds of the U-Net of digits in bits for each dimension, and the seconds of a step.
 
-`make diffusion-digits` trains the network once, about half an hour of one core, and measures the
-variational bound in bits for each dimension of held-out digits by number of steps and covariance,
-with the pixels as levels of a byte (`hosm.diffusion.quantised_decoder`), and the time of a step.
+    python -m hosm.experiment.digits.study.bounds MODEL RESULTS
 
-    python -m hosm.experiment.diffusion.study.digits MODEL RESULTS
+The pixels of held-out digits are levels of a byte (`hosm.diffusion.quantised_decoder`).
 """
 
 import argparse
@@ -29,48 +27,20 @@ from hosm.diffusion import (
     start,
     variational_bound,
 )
-from hosm.experiment.data.datasets import DataSet, prepare
+from hosm.experiment.data.datasets import DataSet
 from hosm.experiment.diffusion.study.models import seeded
+from hosm.experiment.digits.study.model import digits, learned
 from hosm.experiment.run.stage import write_csv
-from hosm.experiment.settings import Backbone, ModelParams
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.shared.stopwatch import summary, timed_in_turn
-from hosm.experiment.train.models import load_model, save_model
-from hosm.experiment.train.training_task import TrainingTask, train_here
 from hosm.operators import DiagonalPlusLowRank
 from hosm.scores import ScoreModel
 
-__all__ = ["Remembered", "bound_rows", "second_rows", "train"]
+__all__ = ["Remembered", "bound_rows", "covariances", "parts", "second_rows"]
 
-SIGMAS = (0.01, 10.0)
-RANK, STEPS = 20, 3000  # columns of s2, steps of the training
 WIDTH = 1 / 255  # of a level
 HELD = 100  # digits that the best multiple of I is fitted on
 TIMED, ROUNDS = 16, 7  # digits of a step that is timed, and how often
-
-
-def train(data: DataSet, folder: Path, steps: int = STEPS) -> None:
-    """Train a U-Net of both scores over the range of noise, and save it."""
-    spec = ModelParams(
-        backbone=Backbone(kind="unet", channels=(16, 32, 32), head=64, shared=True),
-        sigma=SIGMAS,
-        rank=RANK,
-        parametrisation="denoiser",
-        psd=True,
-        target="likelihood",
-        variance_reduction="none",
-        gamma=300.0,
-        regime="finite",
-        learning_rate=4e-3,
-        batch_size=16,
-        max_steps=steps,
-        average_width=0.05,
-        validate_every=min(500, steps),
-    )
-    shape, std = data.card["shape"], data.card["std"]
-    found = train_here(TrainingTask.of(data, spec, shape, std))
-    facts = {"data": data.name, "data_sha256": data.card["sha256"], "best_step": found.best_step}
-    save_model(found.weights, spec, shape, std, folder, **facts)
 
 
 class Remembered:
@@ -106,7 +76,7 @@ def covariances(model: ScoreModel, held: Tensor, sigmas: Tensor) -> dict[str, Co
     }
 
 
-def _parts(data: DataSet, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def parts(data: DataSet, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return digits to train on, to fit a constant on, and to judge by."""
     train, held, test = (torch.tensor(part) for part in (data.train, data.validation, data.test))
     return train, held[:HELD], test[:count]
@@ -116,7 +86,7 @@ def bound_rows(
     model: ScoreModel, data: DataSet, steps: list[int], seeds: int, count: int
 ) -> Iterator[Row]:
     """Yield the bound and its parts in bits for each dimension, by steps, seed and covariance."""
-    (points, held, x), high = _parts(data, count), model.sigma[1]  # type: ignore[index]
+    (points, held, x), high = parts(data, count), model.sigma[1]  # type: ignore[index]
     prior = start(points.mean(0), points.var(0), high, len(x))
     decoder, size = quantised_decoder(WIDTH, 0.0, 1.0), x.shape[1]
     for number, seed in product(steps, range(seeds)):
@@ -140,7 +110,7 @@ def bound_rows(
 @torch.no_grad()
 def second_rows(model: ScoreModel, data: DataSet) -> list[Row]:
     """Return the seconds of a step by covariance, timed in turn."""
-    _, held, x = _parts(data, TIMED)
+    _, held, x = parts(data, TIMED)
     sigmas = EDM(*model.sigma).grid(10)  # type: ignore[misc]
     sigma, sigma_next = sigmas[4:6].tolist()
     noisy = x + sigma * torch.randn(x.shape, generator=seeded(2))
@@ -161,13 +131,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--points", type=int, default=500, help="digits that judge")
     options = parser.parse_args()
-    data = prepare("mnist5k", train_points=4000, validation_points=500, test_points=500, seed=0)
-    if not options.model.is_dir():
-        train(data, options.model)
-    model = load_model(options.model)[0].requires_grad_(False)
+    data = digits()
+    model = learned(options.model, data)
     write_csv(pd.DataFrame(second_rows(model, data)), options.results / "seconds.csv")
-    rows = list(bound_rows(model, data, options.steps, options.seeds, options.points))
-    write_csv(pd.DataFrame(rows), options.results / "bounds.csv")
+    rows = []
+    for row in bound_rows(model, data, options.steps, options.seeds, options.points):
+        rows.append(row)
+        write_csv(pd.DataFrame(rows), options.results / "bounds.csv")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import torch
 
 from hosm.experiment.data.datasets import prepare
-from hosm.experiment.diffusion.study import digits
+from hosm.experiment.digits.study import bounds
 from hosm.networks import ConditionalMLP
 from hosm.scores import ScoreModel
 
@@ -19,16 +19,16 @@ def untrained():
 
 def test_bounds_and_seconds_have_a_row_for_each_covariance():
     model = untrained()
-    rows = list(digits.bound_rows(model, DATA, [2, 3], 2, 10))
+    rows = list(bounds.bound_rows(model, DATA, [2, 3], 2, 10))
     assert len(rows) == 2 * 2 * 5
     assert all(row["bits"] > row["decoder"] > 0 for row in rows)
-    assert [row["covariance"] for row in digits.second_rows(model, DATA)] == [
+    assert [row["covariance"] for row in bounds.second_rows(model, DATA)] == [
         row["covariance"] for row in rows[:5]
     ]
 
 
 def test_scores_are_kept_for_the_same_points_alone():
-    model = digits.Remembered(untrained())
+    model = bounds.Remembered(untrained())
     x = torch.zeros(2, 64)
     first = model(x, 1.0)
     assert model(x.clone(), 1.0)[0] is first[0]
