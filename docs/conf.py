@@ -2,7 +2,8 @@
 
 Nothing is written twice: the home page is the README, the page of examples is made of their
 docstrings and code, the reference has a page for each section of the library, and the report is
-copied as it is.
+copied as it is. Tutorials are scripts in `docs/tutorials`, which sphinx-gallery runs and shows
+with their output; what it made is kept in `docs/gallery` until a script changes.
 """
 
 import ast
@@ -23,15 +24,19 @@ MARKUP = re.compile(
 SECTIONS = (  # in the order in which they are read
     *("distributions", "noise", "operators", "tweedie", "networks", "autodiff", "scores"),
     *("exact_scores", "objectives", "training", "uncertainty", "samplers", "diffusion", "metrics"),
-    *("estimator", "pictures", "inverse", "causal", "io", "cli", "checks"),
+    *("estimator", "pictures", "inverse", "causal", "plot", "io", "cli", "checks"),
+    *("parameters", "progress", "standard_output"),
 )
 CONTENTS = {  # title of a part of the site -> its pages, in the order in which they are read
-    "Begin": ("installation", "which-function", "guide", "glossary"),
+    "Begin": ("installation", "which-function", "gallery/index", "guide", "glossary"),
     "Subjects": (
         *("tables", "photographs", "uncertainty", "sampling", "diffusion"),
         *("inverse-problems", "dimension", "targets", "cost"),
     ),
-    "Use": ("command-line", "examples", "experiment", "cluster", "troubleshooting"),
+    "Use": (
+        *("command-line", "examples", "experiment", "compare-runs", "first-cluster", "cluster"),
+        "troubleshooting",
+    ),
     "Reproduction": ("claims", "negative-results"),
     "Reference": ("formalism", "reference/index", "contributing", "changelog"),
 }
@@ -40,13 +45,24 @@ sys.path.insert(0, str(ROOT))
 project = "hosm"
 author = "The hosm developers"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions += ["sphinx_gallery.gen_gallery"]
+sphinx_gallery_conf = {  # the tutorials: scripts that run when the site is built
+    "examples_dirs": "tutorials",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "capture_repr": ("_repr_html_",),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "write_computation_times": False,
+}
 html_theme = "furo"
 html_title = "hosm"
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 html_copy_source = False
 html_show_sourcelink = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "tutorials"]
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -76,7 +76,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=3000, help="of the training")
     parser.add_argument("--points", type=int, default=2000, help="that are drawn and judged")
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
+    if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
+        options.steps, options.points = 20, 50
     law, n = mixture(), options.points
     model, std = train(law, options.steps), float(law.variance.mean()) ** 0.5
     x, target = law.sample(n, seeded(1)), law.sample(n, seeded(2))

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -78,6 +79,7 @@ def picture(columns: dict[str, np.ndarray], known: np.ndarray) -> Figure:
     count = len(next(iter(columns.values())))
     figure = Figure(figsize=(1.35 * len(columns), 1.45 * count), layout="constrained")
     axes = figure.subplots(count, len(columns), squeeze=False)
+    maps: dict[bool, Any] = {}  # one of pixels, and one of standard deviations
     top = max(values.max() for name, values in columns.items() if name.startswith("std"))
     for line, number in zip(axes, range(count), strict=True):
         for ax, (name, values) in zip(line, columns.items(), strict=True):
@@ -85,10 +87,12 @@ def picture(columns: dict[str, np.ndarray], known: np.ndarray) -> Figure:
             limits = {"vmin": 0, "vmax": top} if std else {"vmin": -2.5, "vmax": 2.5}
             if name == "known pixels":
                 shown = np.where(known.reshape(SIDE, SIDE), shown, np.nan)
-            ax.imshow(shown, cmap="viridis" if std else "RdBu_r", **limits)
+            maps[std] = ax.imshow(shown, cmap="viridis" if std else "RdBu_r", **limits)
             ax.set(xticks=[], yticks=[])
             if not number:
                 ax.set_title(name, fontsize=9)
+    figure.colorbar(maps[False], ax=axes, shrink=0.5, label="pixels")
+    figure.colorbar(maps[True], ax=axes, shrink=0.5, label="standard deviations")
     return figure
 
 
@@ -99,9 +103,10 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("build/inpainting.png"))
-    parser.add_argument("--quick", action="store_true", help="seconds, and a poor model")
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
     if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
         options.steps, options.rank = 60, 8
     generator = torch.Generator().manual_seed(options.seed)
     law = textures()

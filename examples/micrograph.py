@@ -91,7 +91,8 @@ def draw(pages: dict[str, np.ndarray], found: hosm.pictures.DenoisedPicture) -> 
             zip(*found.directions(window, DIRECTIONS), strict=True)
         ):
             largest = np.abs(vector).max()
-            line[1 + k].imshow(vector, cmap="RdBu_r", vmin=-largest, vmax=largest)
+            drawn = line[1 + k].imshow(vector, cmap="RdBu_r", vmin=-largest, vmax=largest)
+            below.colorbar(drawn, ax=line[1 + k], shrink=0.6).ax.tick_params(labelsize=6)
             line[1 + k].set_title(f"std {np.sqrt(value):.0f}", fontsize=9)
     for ax in lines.ravel():
         ax.set(xticks=[], yticks=[])
@@ -104,10 +105,12 @@ def main() -> None:
     parser.add_argument("--sigma", type=float, default=25.0, help="noise in grey levels of 255")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("build/micrograph.png"))
-    parser.add_argument("--quick", action="store_true", help="a part of the photograph")
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
     clean = load_sample_image("china.jpg").mean(2)
-    clean = clean[100:260, 200:360] if options.quick else clean
+    if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
+        clean = clean[100:260, 200:360]
     noise = np.random.default_rng(options.seed).normal(size=clean.shape)
     noisy = clean + options.sigma * noise
     found = hosm.PictureDenoiser.pretrained(1).denoise(noisy, options.sigma)

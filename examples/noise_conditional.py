@@ -70,7 +70,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=3000, help="of each model of one scale")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
+    if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
+        options.steps = 4
     start = time.perf_counter()
     whole = train(RANGE, len(SCALES) * options.steps, options.seed)
     print(f"model of sigma {RANGE[0]} to {RANGE[1]}: {time.perf_counter() - start:.0f} s")

@@ -99,11 +99,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("build/ood.png"))
-    parser.add_argument("--quick", action="store_true", help="seconds, and a poor model")
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     sets = digits(options.held_out, rng)
     if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
         options.steps, sets["fit"] = 30, sets["fit"][:600]
     estimator = hosm.ScoreEstimator(
         options.sigma,

@@ -125,9 +125,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4000, help="of each chain")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("build/preconditioned.png"))
-    parser.add_argument("--quick", action="store_true", help="seconds, and a poor model")
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
     if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
         options.points, options.chains, options.steps, options.fit_steps = 500, 4, 200, 50
     law, *_ = truth = bad_law(options.seed)
     pilot = law.sample(options.points, torch.Generator().manual_seed(options.seed + 1))

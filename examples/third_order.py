@@ -57,7 +57,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="third-order score of a Gaussian mixture")
     parser.add_argument("--steps", type=int, default=4000, help="optimiser steps of each model")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="seconds; numbers mean nothing")
     options = parser.parse_args()
+    if options.quick:
+        print("--quick: a run this small shows that the script works; its numbers mean nothing")
+        options.steps = 20
     torch.manual_seed(options.seed)
     length = {"max_steps": options.steps, "validate_every": -(-options.steps // 4)}
     settings = partial(Settings, sigma=SIGMA, batch_size=1024, seed=options.seed, **length)

@@ -36,15 +36,18 @@ def maps(model: FixedScale, x_noisy: torch.Tensor) -> torch.Tensor:
 
 def picture(images: np.ndarray, shape: list[int]) -> Figure:
     """Draw the maps, a line for each image; colour images as the mean of their channels."""
-    figure = Figure(figsize=(len(COLUMNS), 1.15 * len(images)), layout="constrained")
+    figure = Figure(figsize=(1.15 * len(COLUMNS), 1.5 * len(images)), layout="constrained")
     axes = figure.subplots(len(images), len(COLUMNS), squeeze=False)
     for line, row in zip(axes, images, strict=True):
         for ax, flat, name in zip(line, row, COLUMNS, strict=True):
             colours = {"std": "viridis", "v1": "RdBu_r", "v2": "RdBu_r", "v3": "RdBu_r"}
             shown = flat.reshape(shape).mean(0)
             reach = np.abs(shown).max() if name.startswith("v") else None
-            ax.imshow(shown, cmap=colours.get(name, "gray"), vmin=reach and -reach, vmax=reach)
+            limits = {"vmin": reach and -reach, "vmax": reach}
+            drawn = ax.imshow(shown, cmap=colours.get(name, "gray"), **limits)
             ax.set(xticks=[], yticks=[])
+            bar = figure.colorbar(drawn, ax=ax, orientation="horizontal", pad=0.02)
+            bar.ax.tick_params(labelsize=6)
     for ax, name in zip(axes[0], COLUMNS, strict=True):
         ax.set_title(name, fontsize=9)
     return figure

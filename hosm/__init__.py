@@ -7,8 +7,8 @@ the Data Distribution by Denoising", NeurIPS 2021), and uses them.
 Read the folders in this order: `distributions`, `noise`, `operators`, `tweedie`, `networks`,
 `autodiff`, `scores`, `objectives`, `training`, `uncertainty`, `samplers`, `metrics`; then
 `estimator`, the front door; `pictures`, that of pictures; `inverse`, linear inverse problems;
-`causal`, the causal graph of variables; `io` and `cli`, files and the command `hosm`; and
-`experiment`, which reproduces the paper.
+`causal`, the causal graph of variables; `plot`, displays; `io` and `cli`, files and the command
+`hosm`; and `experiment`, which reproduces the paper.
 """
 
 import importlib
@@ -35,8 +35,8 @@ PLACES = {
 
 SECTIONS = (
     *("autodiff", "causal", "diffusion", "distributions", "estimator", "exact_scores", "inverse"),
-    *("io", "metrics", "networks", "noise", "objectives", "operators", "pictures", "samplers"),
-    *("scores", "training", "tweedie", "uncertainty"),
+    *("io", "metrics", "networks", "noise", "objectives", "operators", "pictures", "plot"),
+    *("samplers", "scores", "training", "tweedie", "uncertainty"),
 )
 
 

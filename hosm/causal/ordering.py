@@ -45,6 +45,7 @@ from torch import Generator, Tensor
 
 from hosm.causal.regression import Kernel, best_kernels, left_out_variances
 from hosm.estimator.arrays import Table, as_table, seed_of
+from hosm.progress import ProgressBar
 
 __all__ = ["Order", "order", "standardised", "stein_hessian_diagonal", "subset"]
 
@@ -122,6 +123,7 @@ def order(
     X: Any,  # noqa: ANN401
     hessian_diagonal: Callable[[Tensor], Tensor] = stein_hessian_diagonal,
     random_state: Any = 0,  # noqa: ANN401
+    verbose: bool = False,
 ) -> Order:
     """Return the causal order of the columns of X, causes first (see the module).
 
@@ -133,6 +135,7 @@ def order(
             .hessian_diagonal(x)`, which takes tens of seconds for each d.
         random_state: of the rows that are taken where there are more than 1,000, as in
             `hosm.estimator.arrays.seed_of`.
+        verbose: show the progress as a bar on stderr.
 
     Raises:
         ValueError: X has another shape, fewer than 20 rows, NaN, infinities or a constant column.
@@ -141,12 +144,14 @@ def order(
     x = subset(standardised(table), KERNEL_ROWS, seed_of(random_state))
     left, last, criteria, rivals = [*range(x.shape[1])], [], [math.nan], [math.nan]
     kernels = best_kernels(x[:REGRESSION_ROWS])
-    while len(left) > 1:
-        own = [kernels[j] for j in left]
-        values, places = _criterion(x[:, left], hessian_diagonal, own).sort()
-        last.append(left.pop(int(places[0])))
-        criteria.insert(1, float(values[0]))
-        rivals.insert(1, float(values[1]))
+    with ProgressBar(verbose) as bar:
+        while len(left) > 1:
+            own = [kernels[j] for j in left]
+            values, places = _criterion(x[:, left], hessian_diagonal, own).sort()
+            last.append(left.pop(int(places[0])))
+            criteria.insert(1, float(values[0]))
+            rivals.insert(1, float(values[1]))
+            bar.move("order", len(last), x.shape[1] - 1)
     columns = left + last[::-1]
     return Order(columns, [table.names[j] for j in columns if table.names], criteria, rivals)
 

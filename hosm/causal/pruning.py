@@ -20,6 +20,7 @@ has 25 before it; 600 rows at most are used.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ from hosm.causal.ordering import LEAST_ROWS, REGRESSION_ROWS, standardised, subs
 from hosm.causal.ordering import order as causal_order
 from hosm.causal.regression import relevant
 from hosm.checks import check_choice
-from hosm.estimator.arrays import as_table, seed_of
+from hosm.estimator.arrays import ArrayOrFrame, as_table, seed_of
 from hosm.io import Array
+from hosm.progress import ProgressBar
 
 __all__ = ["additive_parents", "graph"]
 
@@ -95,7 +97,8 @@ def graph(
     order: Sequence[int] | None = None,
     pruning: str = "gaussian_process",
     random_state: Any = 0,  # noqa: ANN401
-) -> Array:
+    verbose: bool = False,
+) -> ArrayOrFrame:
     """Return the causal graph of the columns of X (see the module).
 
     Args:
@@ -104,9 +107,11 @@ def graph(
         pruning: `gaussian_process` or `additive`.
         random_state: of the rows that are taken where there are many, as in
             `hosm.estimator.arrays.seed_of`.
+        verbose: show the progress as a bar on stderr.
 
     Returns:
-        A boolean matrix of shape (D, D), True at [i, j] where column i is a cause of column j.
+        A boolean matrix of shape (D, D), True at [i, j] where column i is a cause of column j;
+        of a pandas data frame, a data frame whose rows and columns have the names of its columns.
 
     Raises:
         ValueError: X is none that `hosm.causal.order` takes, the order does not name each column
@@ -114,16 +119,18 @@ def graph(
     """
     check_choice("pruning", pruning, PRUNINGS)
     table, seed = as_table("X", X, least=LEAST_ROWS), seed_of(random_state)
+    shown: dict[str, Any] = {"random_state": seed, "verbose": verbose}
     x, D = standardised(table), table.x.shape[1]
-    columns = list(order) if order is not None else causal_order(X, random_state=seed).columns
+    columns = [*order] if order is not None else causal_order(X, **shown).columns
     if sorted(columns) != list(range(D)):
         raise ValueError(f"order must name each column from 0 to {D - 1} once, got {columns}")
     if pruning == "gaussian_process":
         x = subset(x, REGRESSION_ROWS, seed)
     edges = np.zeros((D, D), bool)
-    for place, j in enumerate(columns[1:], 1):
-        before = columns[:place]
-        given, y = x[:, before], x[:, j]
-        found = additive_parents(given, y) if pruning == "additive" else relevant(given, y, PRICE)
-        edges[[before[i] for i in found], j] = True
-    return edges
+    parents = additive_parents if pruning == "additive" else partial(relevant, price=PRICE)
+    with ProgressBar(verbose) as bar:
+        for place, j in enumerate(columns[1:], 1):
+            before = columns[:place]
+            edges[[before[i] for i in parents(x[:, before], x[:, j])], j] = True
+            bar.move("graph", place, D - 1)
+    return table.between_columns(edges)

@@ -5,8 +5,9 @@
 
 The models and the results are those of `hosm.ScoreEstimator`. Results go to files, whose kind is
 told by their suffix. A few facts are printed to stdout, as lines or with `--json` as one object,
-and progress and notes, of a line each, to stderr. The exit code is 0 on success; 1, with one line
-on stderr, if a file or a value is invalid or the work fails; 2 if the command line cannot be read.
+and the progress, as a bar, and notes, of a line each, to stderr. The exit code is 0 on success; 1,
+with one line on stderr, if a file or a value is invalid or the work fails; 2 if the command line
+cannot be read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from hosm import __version__
+from hosm.progress import print_beside
+from hosm.standard_output import a_reader_may_leave
 
 __all__ = ["main", "parser"]
 
@@ -261,28 +263,6 @@ def parser() -> argparse.ArgumentParser:
     return first
 
 
-class _Progress:
-    """One line on stderr that is overwritten, or on what is no terminal a line each."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet, self.width = quiet, 0
-
-    def __call__(self, text: str) -> None:
-        if self.quiet:
-            return
-        if not sys.stderr.isatty():
-            print(text, file=sys.stderr)
-            return
-        print("\r" + text.ljust(self.width), end="", file=sys.stderr, flush=True)
-        self.width = len(text)
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self.width:
-            print(file=sys.stderr)
-        self.width = 0
-
-
 def _lines(facts: dict[str, Any]) -> str:
     """Return facts as lines, tables of numbers as columns."""
     lines = []
@@ -312,32 +292,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: the words after `hosm`; None for those of the process.
     """
-    options = parser().parse_args(arguments)
-    progress = _Progress(options.quiet)
-    try:
-        with _notes(options.command, progress):
-            commands = importlib.import_module(
-                "hosm.cli.commands"
-            )  # torch takes seconds: not for --help
-            facts = getattr(commands, options.command)(options, progress)
-    except (*FAILURES, KeyboardInterrupt) as error:
-        progress.end()
-        reason = " ".join(str(error).split()) or type(error).__name__
-        print(f"hosm {options.command}: error: {reason}", file=sys.stderr)
-        return 1
-    progress.end()
-    _printed(json.dumps({"command": options.command, **facts}) if options.json else _lines(facts))
-    return 0
+    code = 1
+    with a_reader_may_leave():
+        options = parser().parse_args(arguments)
+        try:
+            with _notes(options.command):
+                commands = importlib.import_module(
+                    "hosm.cli.commands"
+                )  # torch takes seconds: not for --help
+                facts = getattr(commands, options.command)(options)
+        except (*FAILURES, KeyboardInterrupt) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            print(f"hosm {options.command}: error: {reason}", file=sys.stderr)
+        else:
+            code, found = 0, {"command": options.command, **facts}
+            print(json.dumps(found) if options.json else _lines(facts))
+    return code
 
 
 @contextmanager
-def _notes(command: str, progress: _Progress) -> Iterator[None]:
+def _notes(command: str) -> Iterator[None]:
     """Print each warning as one line on stderr, that of many files once, with their number."""
     files: dict[str, set[str]] = {}
 
     def told(text: str) -> None:
-        progress.end()
-        print(f"hosm {command}: note: {' '.join(text.split())}", file=sys.stderr)
+        print_beside(f"hosm {command}: note: {' '.join(text.split())}")
 
     def show(message: Any, *details: Any, **more: Any) -> None:  # noqa: ANN401
         text, file = getattr(message, "text", None), getattr(message, "path", "")
@@ -355,16 +334,6 @@ def _notes(command: str, progress: _Progress) -> Iterator[None]:
             for text, named in files.items():
                 if len(named) > 1:
                     told(f"the same of {len(named) - 1} more files: {text}")
-
-
-def _printed(text: str) -> None:
-    """Print to stdout, and end quietly if its reader is gone, as `head` is after its lines."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes again at its end
-        os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,6 @@ OF_PICTURES = ("interval", "window", "directions", "draws", "gain", "sigma", "sy
 OF_LEARNING_PICTURES = ("noise", "pairs", "start")
 POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
 Facts = dict[str, Any]
-Report = Callable[[str], None]
 
 
 def _stacked(pages: Sequence[Array], path: str) -> Array:
@@ -122,7 +121,7 @@ def _check_absent(options: Namespace, names: Sequence[str], owner: str, got: str
             raise ValueError(f"--{option} must be given for {owner} alone, got {got}")
 
 
-def fit(options: Namespace, report: Report) -> Facts:
+def fit(options: Namespace) -> Facts:
     """Learn a model from a file and save it; return what was learned.
 
     Raises:
@@ -135,17 +134,9 @@ def fit(options: Namespace, report: Report) -> Facts:
     check_output(options.out, ())
     if not (options.patch or options.whole) and (options.pictures or is_pictures(options.data)):
         _check_absent(options, OF_TABLES, "tables", "pictures")
-        return pictures.fit(options, report)
+        return pictures.fit(options)
     _check_absent(options, OF_LEARNING_PICTURES, "a denoiser of pictures", "another model")
     points, facts = _training_points(options)
-
-    def callback(progress: dict[str, Any]) -> None:
-        if "progress" in progress:
-            return report(progress["progress"])
-        loss = next((v for k, v in progress.items() if k.startswith("validation")), math.nan)
-        network, step = progress["network"], progress["step"]
-        report(f"{network} at sigma {progress['sigma']:g}: step {step}, held-out loss {loss:.4g}")
-
     sigma = options.sigma or ["auto"]
     estimator = ScoreEstimator(
         sigma[0] if len(sigma) == 1 else sigma,
@@ -157,7 +148,7 @@ def fit(options: Namespace, report: Report) -> Facts:
         max_steps=DEFAULT_STEPS if options.steps is None else options.steps,
         random_state=options.seed,
         device=options.device,
-        callback=callback,
+        verbose=not options.quiet,
     ).fit(points)
     estimator.save(options.out)
     facts = {"points": len(points), **facts, **_about(estimator)}
@@ -222,7 +213,8 @@ def _load(options: Namespace) -> ScoreEstimator:
     _check_device(options)
     if getattr(options, "out", None):
         check_output(options.out)
-    return ScoreEstimator.load(options.model, device=options.device)
+    estimator = ScoreEstimator.load(options.model, device=options.device)
+    return estimator.set_params(verbose=not options.quiet)
 
 
 def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
@@ -269,7 +261,7 @@ def _written(
     return {"files": [str(file) for file in files]}
 
 
-def hessian(options: Namespace, report: Report) -> Facts:
+def hessian(options: Namespace) -> Facts:
     """Write second derivatives of the log-density at points. Errors as in `fit`."""
     estimator, names = _load(options), None
     points, _ = _points(estimator, options, options.data)
@@ -295,14 +287,14 @@ def _integer(column: str, names: list[str]) -> int:
     return int(column)
 
 
-def denoise(options: Namespace, report: Report) -> Facts:
+def denoise(options: Namespace) -> Facts:
     """Write posterior means and variances of noisy points or pictures. Errors as in `fit`."""
     options.model, options.data = _model_and_data(options)
     if pictures.is_picture_model(options.model):
         _check_absent(options, OF_COLUMNS, "tables", "pictures")
         _check_device(options)
         options.sigma, options.gain = options.sigma or "auto", options.gain or "0"
-        return pictures.denoise(options, report)
+        return pictures.denoise(options)
     _check_absent(options, OF_PICTURES, "a denoiser of pictures", "another model")
     estimator = _load(options)
     if is_pictures(options.data):
@@ -351,12 +343,13 @@ def _whole_pictures(
     return stacked.reshape(len(stacked), -1).astype(np.float64), shape, pages[0].dtype
 
 
-def sample(options: Namespace, report: Report) -> Facts:
+def sample(options: Namespace) -> Facts:
     """Write draws; return how many. Errors as in `fit`."""
     estimator = _load(options)
     side = _side(estimator, options) if is_pictures(options.out) else 0
     given = {"law": options.law, "steps": options.steps}
     draws = estimator.sample(options.number, options.seed, **given)
+    draws = np.asarray(draws)
     draws = draws.reshape(-1, side, side) if side else draws
     return {"draws": len(draws)} | _written(options, {"draws": draws}, _names(estimator))
 
@@ -372,7 +365,7 @@ def _side(estimator: ScoreEstimator, options: Namespace) -> int:
     return side
 
 
-def ood(options: Namespace, report: Report) -> Facts:
+def ood(options: Namespace) -> Facts:
     """Write or return how unlike the reference points are. Errors as in `fit`."""
     estimator = _load(options)
     points, where = _points(estimator, options, options.data)
@@ -399,7 +392,7 @@ def _unseen(estimator: ScoreEstimator) -> str:
     return f"{len(fitted.unseen)} training rows, {how}"
 
 
-def dimension(options: Namespace, report: Report) -> Facts:
+def dimension(options: Namespace) -> Facts:
     """Write or sum up the local dimension of a table. Errors as in `fit`."""
     if options.out:
         check_output(options.out)
@@ -415,7 +408,7 @@ def dimension(options: Namespace, report: Report) -> Facts:
     return facts | _written(options, {"dimension": table}, ["dimension", "standard_error"])
 
 
-def info(options: Namespace, report: Report) -> Facts:
+def info(options: Namespace) -> Facts:
     """Return what a saved model is. Errors as in `fit`."""
     if pictures.is_picture_model(options.model):
         return pictures.describe(options.model)

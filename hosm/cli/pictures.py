@@ -11,13 +11,13 @@ import numpy as np
 
 from hosm.io import Array, check_output, check_png, open_pages, page_shapes, read_archive, write
 from hosm.pictures import DenoisedPicture, PictureDenoiser
+from hosm.progress import ProgressBar
 
 __all__ = ["SHIPPED", "denoise", "describe", "fit", "is_picture_model"]
 
 SHIPPED = "photos"  # name of the denoisers that come with the package
 DEFAULT_STEPS = 4000
 Facts = dict[str, Any]
-Report = Callable[[str], None]
 
 
 def is_picture_model(path: str) -> bool:
@@ -25,18 +25,10 @@ def is_picture_model(path: str) -> bool:
     return path == SHIPPED or read_archive(path)[1].get("kind") == "pictures"
 
 
-def fit(options: Namespace, report: Report) -> Facts:
+def fit(options: Namespace) -> Facts:
     """Learn a denoiser from pictures and save it; errors as in `hosm.cli.commands.fit`."""
     start = time.perf_counter()
     steps = DEFAULT_STEPS if options.steps is None else options.steps
-
-    def callback(progress: dict[str, Any]) -> None:
-        if "validation_dsm" in progress:
-            spent, step = time.perf_counter() - start, progress["step"]
-            left = spent / step * (steps - step) / 60
-            error = progress["validation_dsm"]
-            text = f"step {step} of {steps}, about {left:.0f} min left: held-out squared error"
-            report(f"{text} {error:.4f} of the noise's")
 
     denoiser = PictureDenoiser(
         _range(options.sigma),
@@ -44,7 +36,7 @@ def fit(options: Namespace, report: Report) -> Facts:
         max_steps=steps,
         random_state=options.seed,
         device=options.device,
-        callback=callback,
+        verbose=not options.quiet,
     )
     pages = open_pages(options.data)
     noise = None if options.noise is None else _number("noise", options.noise)
@@ -103,7 +95,7 @@ def _number(name: str, text: str) -> Any:  # noqa: ANN401
         raise ValueError(f"--{name} must be a number or auto, got {text}") from error
 
 
-def denoise(options: Namespace, report: Report) -> Facts:
+def denoise(options: Namespace) -> Facts:
     """Write what is known of clean pictures given noisy ones; errors as in `fit`."""
     suffix = check_output(options.out)
     pages = open_pages(options.data)
@@ -114,7 +106,7 @@ def denoise(options: Namespace, report: Report) -> Facts:
         raise ValueError(
             f"{options.data} must hold pictures of one size, got {shapes[0]} and {shapes[-1]}"
         )
-    found = [*_found(options, pages, report)]
+    found = [*_found(options, pages)]
     maps = [_maps(each, options, suffix) for each in found]
     arrays = {
         name: maps[0][name] if len(maps) == 1 else np.stack([each[name] for each in maps])
@@ -132,16 +124,15 @@ def _mean(sigma: float | Array) -> float:
     return float(np.mean(sigma))
 
 
-def _found(
-    options: Namespace, pages: Sequence[Array], report: Report
-) -> Iterator[DenoisedPicture]:
+def _found(options: Namespace, pages: Sequence[Array]) -> Iterator[DenoisedPicture]:
     """Yield the posterior of each picture."""
     choose = _denoisers(options)
     sigma, gain = _number("sigma", options.sigma), _number("gain", options.gain)
     count = 1 if options.symmetries is None else options.symmetries
-    for number, page in enumerate(pages, 1):
-        yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain, count)
-        report(f"picture {number} of {len(pages)}")
+    with ProgressBar(not options.quiet) as bar:
+        for number, page in enumerate(pages, 1):
+            yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain, count)
+            bar.move("pictures", number, len(pages))
 
 
 def _maps(found: DenoisedPicture, options: Namespace, suffix: str) -> dict[str, Array]:

@@ -41,6 +41,7 @@ from hosm.estimator.local_dimension import (
     standard_error,
 )
 from hosm.operators import DiagonalPlusLowRank
+from hosm.progress import ProgressBar
 from hosm.samplers import langevin, sample_chain
 from hosm.scores import ScoreModel
 from hosm.uncertainty import Posterior, posterior
@@ -204,7 +205,9 @@ class FittedModel:
         return self.scaling.posterior(self._scaled_posterior(y))
 
     @torch.no_grad()
-    def sample(self, count: int, generator: Generator, steps: int, clean: bool) -> Tensor:
+    def sample(
+        self, count: int, generator: Generator, steps: int, clean: bool, bar: ProgressBar
+    ) -> Tensor:
         """Draw points, and warn of the columns in which they are not like the training rows.
 
         Args:
@@ -212,6 +215,7 @@ class FittedModel:
             generator: source of randomness, on the device of the model.
             steps: transitions of each chain, 0 or more.
             clean: draw clean points, and not those of q_sigma.
+            bar: moves with the transitions.
 
         Returns:
             The draws, shape (count, D).
@@ -222,7 +226,7 @@ class FittedModel:
         if clean and self.clean is not None:
             x = self.clean.draw(count, generator)
         else:
-            y = self._noisy_draws(count, generator, steps)
+            y = self._noisy_draws(count, generator, steps, bar)
             x = self.scaling.out_of(
                 self._scaled_posterior(y).sample(1, generator)[0] if clean else y
             )
@@ -232,16 +236,22 @@ class FittedModel:
         warn_of_differences(y, rows, noise, self.names, advice)
         return x
 
-    def _noisy_draws(self, count: int, generator: Generator, steps: int) -> Tensor:
+    def _noisy_draws(
+        self, count: int, generator: Generator, steps: int, bar: ProgressBar
+    ) -> Tensor:
         """Return draws of q_sigma, standardised, each the end of a chain of its own."""
+
+        def moved(step: int, info: object) -> None:
+            bar.move("chains", step, steps)
+
         options: dict[str, Any] = {"generator": generator, "device": self.device}
         start = self.starts[torch.randint(len(self.starts), (count,), **options)]
         y = start + self.scaled_sigma * torch.randn(start.shape, **options)
         if isinstance(self.model, ClosedFormModel):
-            return metropolis_draws(self.model, y.double(), steps, generator)
+            return metropolis_draws(self.model, y.double(), steps, generator, bar)
         if steps:
             kernel = langevin(self.model.score, self.scaled_sigma**2 / 2)
-            y = sample_chain(kernel, y, 1, steps - 1, generator)[:, 0]
+            y = sample_chain(kernel, y, 1, steps - 1, generator, progress=moved)[:, 0]
         if not bool(y.isfinite().all()):
             raise FloatingPointError("a chain diverged: the learned score is wrong at its points")
         return y

@@ -55,7 +55,8 @@ def save_model(
     """Write a fitted model, and the parameters of its estimator, into one file.
 
     The file does not hold the modules or the denoiser that were given, only the names of these
-    parameters; nor the callback, the device, and a random_state that is not an integer.
+    parameters; nor the callback, the device, whether progress is shown, and a random_state that
+    is not an integer.
 
     Args:
         path: the file; an earlier one is replaced.
@@ -66,7 +67,7 @@ def save_model(
         OSError: the folder is missing or cannot be written to.
     """
     given = [name for name in MODULES if parameters[name] is not None]
-    left_out = {*MODULES, "callback", "device"}
+    left_out = {*MODULES, "callback", "device", "verbose"}
     if not isinstance(parameters["random_state"], Integral):
         left_out.add("random_state")
     facts, tensors = _packed(fitted)

@@ -4,14 +4,22 @@ Points arrive as anything that NumPy reads as numbers of shape (n, D): an array,
 which only `columns` and the conversion to an array are used), a tensor, a list of lists. Results
 are NumPy arrays of the input's float type, float32 or float64; what is neither gives float64.
 
+Of a pandas data frame, results with one number for each of its cells are data frames with its
+index and columns; all others, such as one number for each row, are arrays. scikit-learn returns
+frames by `set_output(transform="pandas")`, from `transform` alone. An estimator of scores is no
+transformer, and a frame that comes in says already that one is wanted, so that nothing has to be
+set here.
+
 A network sees standardised points y = (x - mean) / scale. By the chain rule a score of x is that
 of y over the scale, and a Hessian that of y over scale_i scale_j; a covariance is multiplied.
 """
 
 from __future__ import annotations
 
+import html
+import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +31,29 @@ from hosm.io import Array
 from hosm.operators import DiagonalPlusLowRank
 from hosm.uncertainty import Posterior, leading_directions
 
-__all__ = ["PosteriorArrays", "Scaling", "Table", "as_table", "seed_of", "seeded"]
+__all__ = [
+    "ArrayOrFrame",
+    "Labels",
+    "PosteriorArrays",
+    "Scaling",
+    "Table",
+    "as_table",
+    "seed_of",
+    "seeded",
+]
+
+SHOWN, SHOWN_COLUMNS = 5, 8  # points and columns of the table in a notebook
+
+ArrayOrFrame = Any
+"""A NumPy array, or a pandas data frame where the points came as one."""
+
+
+class Labels(NamedTuple):
+    """What a pandas data frame has besides its values."""
+
+    kind: type
+    index: Any
+    columns: Any
 
 
 @dataclass(frozen=True)
@@ -34,15 +64,30 @@ class Table:
         x: the points in float64 on the CPU, shape (n, D).
         dtype: float type of results, float32 or float64.
         names: names of the columns, where all are texts; else none.
+        labels: index and columns, if the points came as a pandas data frame.
     """
 
     x: Tensor
     dtype: np.dtype[Any]
     names: list[str]
+    labels: Labels | None = None
 
-    def like_input(self, result: Tensor) -> Array:
+    def array(self, result: Tensor) -> Array:
         """Return a result, of any shape, as a NumPy array of the input's float type."""
         return result.numpy().astype(self.dtype)
+
+    def like_input(self, result: Tensor) -> ArrayOrFrame:
+        """Return a result of shape (n, D) as an array, or as a data frame if that came in."""
+        array = self.array(result)
+        if self.labels is None:
+            return array
+        return self.labels.kind(array, index=self.labels.index, columns=self.labels.columns)
+
+    def between_columns(self, values: Array) -> ArrayOrFrame:
+        """Return values of shape (D, D) as they are, or framed by the columns of a data frame."""
+        if self.labels is None:
+            return values
+        return self.labels.kind(values, index=self.labels.columns, columns=self.labels.columns)
 
 
 def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
@@ -60,6 +105,8 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     if hasattr(values, "tocsr"):
         raise ValueError(f"{name} must be dense, got a sparse {type(values).__name__}")
     names = [*getattr(values, "columns", [])]
+    framed = names and hasattr(values, "iloc")
+    labels = Labels(type(values), values.index, values.columns) if framed else None
     if np.ma.is_masked(values):
         raise ValueError(f"{name} must hold finite numbers, got masked values")
     if isinstance(values, Tensor):
@@ -88,7 +135,7 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
         found = "NaN" if bool(x.isnan().any()) else "infinity"
         raise ValueError(f"{name} must hold finite numbers, got {found}")
     texts = names if all(isinstance(each, str) for each in names) else []
-    return Table(x, np.dtype(np.float32 if single else np.float64), texts)
+    return Table(x, np.dtype(np.float32 if single else np.float64), texts, labels)
 
 
 def seed_of(random_state: Any) -> int:  # noqa: ANN401
@@ -185,34 +232,58 @@ class Scaling:
 class PosteriorArrays:
     """A posterior N(m, C) at n noisy points, in NumPy and in the data's units.
 
+    Means, variances and intervals of a pandas data frame are data frames with its index and
+    columns.
+
     Args:
         law: the posterior in torch; it stays reachable under this name for all that
             `hosm.uncertainty.gaussian_posterior` and `hosm.uncertainty.calibration` offer.
-        dtype: float type of the arrays.
+        table: the noisy points, whose float type and labels the results have.
     """
 
-    def __init__(self, law: Posterior, dtype: np.dtype[Any]) -> None:
-        self.law, self.dtype = law, dtype
+    def __init__(self, law: Posterior, table: Table) -> None:
+        self.law, self.table = law, table
 
-    def _array(self, tensor: Tensor) -> Array:
-        return tensor.numpy().astype(self.dtype)
+    def __repr__(self) -> str:
+        count, dimension = self.law.mean.shape
+        low, high = (float(each.sqrt()) for each in self.law.variance.aminmax())
+        what = f"posterior of {count} points of {dimension} coordinates"
+        return f"<{what}, standard deviations {low:.3g} to {high:.3g}>"
+
+    def _repr_html_(self) -> str:
+        """Return means and standard deviations of the first points as a table, for notebooks."""
+        pandas = importlib.import_module("pandas")
+        parts = (self.law.mean[:SHOWN].numpy(), self.law.variance[:SHOWN].sqrt().numpy())
+        rows = [
+            [f"{mean:.4g} ± {std:.2g}" for mean, std in zip(*row, strict=True)]
+            for row in zip(*parts, strict=True)
+        ]
+        frame = pandas.DataFrame(rows, columns=self.table.names or None)
+        if self.table.labels is not None:
+            frame.index = self.table.labels.index[:SHOWN]
+        return f"<p>{html.escape(repr(self))}</p>{frame.to_html(max_cols=SHOWN_COLUMNS)}"
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> ArrayOrFrame:
         """E[x | x_noisy], shape (n, D)."""
-        return self._array(self.law.mean)
+        return self.table.like_input(self.law.mean)
 
     @property
-    def variance(self) -> Array:
+    def variance(self) -> ArrayOrFrame:
         """Marginal variances, shape (n, D)."""
-        return self._array(self.law.variance)
+        return self.table.like_input(self.law.variance)
+
+    @property
+    def std(self) -> ArrayOrFrame:
+        """Marginal standard deviations, the square roots of the variances, shape (n, D)."""
+        return self.table.like_input(self.law.variance.sqrt())
 
     @property
     def clipped_share(self) -> Array:
         """Share of C that was added to make it positive, shape (n,): see `hosm.uncertainty`."""
-        return self._array(self.law.clipped_share)
+        return self.table.array(self.law.clipped_share)
 
-    def interval(self, level: float) -> tuple[Array, Array]:
+    def interval(self, level: float) -> tuple[ArrayOrFrame, ArrayOrFrame]:
         """Return central credible intervals, low and high, both (n, D).
 
         Args:
@@ -222,7 +293,7 @@ class PosteriorArrays:
             ValueError: the level does not lie between 0 and 1.
         """
         low, high = self.law.interval(level)
-        return self._array(low), self._array(high)
+        return self.table.like_input(low), self.table.like_input(high)
 
     def sample(self, n_samples: int, random_state: Any = None) -> Array:  # noqa: ANN401
         """Draw from N(m, C): shape (n_samples, n, D).
@@ -234,7 +305,7 @@ class PosteriorArrays:
         Raises:
             ValueError: n_samples is below 1, or random_state is invalid.
         """
-        return self._array(self.law.sample(n_samples, seeded(random_state)))
+        return self.table.array(self.law.sample(n_samples, seeded(random_state)))
 
     def directions(self, k: int) -> tuple[Array, Array]:
         """Return the k leading eigenvalues of C, shape (n, k), and directions, shape (n, D, k).
@@ -246,4 +317,4 @@ class PosteriorArrays:
             ValueError: k is out of range.
         """
         values, vectors = leading_directions(self.law.covariance, k)
-        return self._array(values), self._array(vectors)
+        return self.table.array(values), self.table.array(vectors)

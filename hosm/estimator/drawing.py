@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.data_checks import named
+from hosm.progress import ProgressBar
 
 __all__ = ["LEARNED_LAW", "differences", "metropolis_draws", "warn_of_differences"]
 
@@ -44,7 +46,11 @@ FEW = 25  # rows with all of a column's variance: its correlations are then left
 
 
 def metropolis_draws(
-    model: ClosedFormModel, start: Tensor, steps: int, generator: Generator
+    model: ClosedFormModel,
+    start: Tensor,
+    steps: int,
+    generator: Generator,
+    bar: ProgressBar | None = None,
 ) -> Tensor:
     """Return the ends of chains that leave exp(log_density) of a model invariant.
 
@@ -53,6 +59,7 @@ def metropolis_draws(
         start: where chains start, shape (n, D), float64.
         steps: transitions of each chain, 0 or more.
         generator: source of randomness, on the device of the model.
+        bar: moves with the transitions; None for no bar.
 
     Returns:
         One point of each chain, shape (n, D). Without kernels it is an independent draw of the
@@ -60,10 +67,26 @@ def metropolis_draws(
     """
     if steps and model.bumps is None:
         return model.law.sample(len(start), generator)
-    return torch.cat([_chains(model, part, steps, generator) for part in start.split(CHAINS)])
+    parts, shown = start.split(CHAINS), bar or ProgressBar(False)
+    ends = []
+    for number, part in enumerate(parts):
+        told = partial(_tell, shown, number * steps, len(parts) * steps)
+        ends.append(_chains(model, part, steps, generator, told))
+    return torch.cat(ends)
 
 
-def _chains(model: ClosedFormModel, x: Tensor, steps: int, generator: Generator) -> Tensor:
+def _tell(bar: ProgressBar, done: int, total: int, step: int) -> None:
+    """Move the bar to a step of chains before which so many steps of a total were done."""
+    bar.move("chains", done + step, total)
+
+
+def _chains(
+    model: ClosedFormModel,
+    x: Tensor,
+    steps: int,
+    generator: Generator,
+    told: Callable[[int], None],
+) -> Tensor:
     roots, b = torch.linalg.cholesky(model.law.covariances), model.correction(x)
     for step in range(steps):
         y = _proposal(model, roots, x, SHARES[step % len(SHARES)], generator)
@@ -71,6 +94,7 @@ def _chains(model: ClosedFormModel, x: Tensor, steps: int, generator: Generator)
         threshold = torch.empty_like(b).exponential_(generator=generator).neg_()
         accepted = changed - b > threshold
         x, b = torch.where(accepted.unsqueeze(1), y, x), torch.where(accepted, changed, b)
+        told(step + 1)
     return x
 
 

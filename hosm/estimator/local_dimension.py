@@ -218,7 +218,7 @@ def local_dimension(
         )
     scaling = Scaling.fitted(table.x, True)
     kept, y = kept_rows(scaling.into(table.x), 0), scaling.into(points.x)
-    found = points.like_input(dimension_by_rows(kept, y, neighbours, balls))
+    found = points.array(dimension_by_rows(kept, y, neighbours, balls))
     if not return_std:
         return found
-    return found, points.like_input(standard_error(kept, y, neighbours, balls))
+    return found, points.array(standard_error(kept, y, neighbours, balls))

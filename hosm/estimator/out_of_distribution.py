@@ -36,6 +36,7 @@ import numpy as np
 from torch import Tensor
 
 from hosm.estimator.answers import FittedModel
+from hosm.estimator.arrays import Table
 from hosm.estimator.features import FEATURES, ORDERS, Usual
 from hosm.estimator.score_estimator import ScoreEstimator
 from hosm.io import Array
@@ -60,12 +61,13 @@ def check_order(order: int) -> None:
 
 @dataclass(frozen=True)
 class OutOfDistributionScores:
-    """What the scores say of n points.
+    """What the scores say of n points, in their float type, but for `tail`.
 
     Attributes:
         features: of each name in `hosm.estimator.features`, and `implicit`: values, shape (n,).
         deviation: of the features from those of training points, 0 or more, shape (n,).
-        tail: share of the reference that deviates at least as much, in (0, 1], shape (n,).
+        tail: share of the reference that deviates at least as much, in (0, 1], shape (n,),
+            float64, so that it compares with .05 as counts do.
     """
 
     features: dict[str, Array]
@@ -130,13 +132,15 @@ def score_features(estimator: ScoreEstimator, X: Any) -> dict[str, Array]:  # no
     Raises:
         ValueError: before `fit`, or points of another shape, not numbers or not finite.
     """
-    return _named(estimator._fitted().features(estimator._points("X", X).x))
+    points = estimator._points("X", X)
+    return _named(estimator._fitted().features(points.x), points)
 
 
-def _named(features: Tensor) -> dict[str, Array]:
-    """Return features (n, 3) by name, with `implicit`."""
-    named = dict(zip(FEATURES, features.mT.numpy(), strict=True))
-    return named | {"implicit": named["length"] ** 2 / 2 + named["trace"]}
+def _named(features: Tensor, points: Table) -> dict[str, Array]:
+    """Return features (n, 3) of points by name, with `implicit`, in the points' float type."""
+    named = dict(zip(FEATURES, features.mT, strict=True))
+    named["implicit"] = named["length"].square() / 2 + named["trace"]
+    return {name: points.array(values) for name, values in named.items()}
 
 
 def out_of_distribution_scores(
@@ -163,7 +167,8 @@ def out_of_distribution_scores(
     fitted = estimator._fitted()
     given = None if reference is None else estimator._points("X", reference).x
     known = Reference.of(fitted, order, given)
-    found = fitted.features(estimator._points("X", X).x)
+    points = estimator._points("X", X)
+    found = fitted.features(points.x)
     deviation = known.deviation(found)
     tail = (1 + known.beyond(deviation)) / (1 + len(known.own))
-    return OutOfDistributionScores(_named(found), deviation, tail)
+    return OutOfDistributionScores(_named(found, points), deviation.astype(points.dtype), tail)

@@ -50,6 +50,7 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         estimator: the `hosm.ScoreEstimator` to fit a copy of; None for the default one.
         random_state: that of the copy: None for its own, an integer for the same random numbers
             at each fit, or a NumPy source of randomness.
+        verbose: show the progress of `fit` as a bar on stderr.
 
     Attributes:
         estimator_: the copy, fitted.
@@ -70,11 +71,13 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         order: int = 2,
         estimator: ScoreEstimator | None = None,
         random_state: Any = None,  # noqa: ANN401
+        verbose: bool = False,
     ) -> None:
         self.contamination = contamination
         self.order = order
         self.estimator = estimator
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ANN401
         """Learn the law of the rows, and how their features vary.
@@ -93,6 +96,8 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         estimator = ScoreEstimator() if self.estimator is None else clone(self.estimator)
         if self.random_state is not None:
             estimator.set_params(random_state=self.random_state)
+        if self.verbose:
+            estimator.set_params(verbose=True)
         self.estimator_ = estimator.fit(X)
         self.reference_ = Reference.of(estimator.fitted_, self.order)
         size = 1 + len(self.reference_.own)
@@ -118,7 +123,7 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return max(1, math.floor(self.contamination * size + 1e-9))  # 1e-9: .29 of 100 are 29
 
     def score_samples(self, X: Any) -> Array:  # noqa: ANN401
-        """Return minus the deviation of each row, shape (n,), float64: 0 is the most typical.
+        """Return minus the deviation of each row, shape (n,): 0 is the most typical.
 
         Args:
             X: rows, shape (n, D).
@@ -127,16 +132,23 @@ class OutlierDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             NotFittedError: before `fit`.
             ValueError: X has another shape, or holds anything but finite numbers.
         """
+        scores, dtype = self._scores(X)
+        return scores.astype(dtype)
+
+    def _scores(self, X: Any) -> tuple[Array, Any]:  # noqa: ANN401
+        """Return the scores of rows in float64, shape (n,), and the float type of the rows."""
         check_is_fitted(self)
-        points = self.estimator_._points("X", X).x
-        return -self.reference_.deviation(self.estimator_.fitted_.features(points))
+        points = self.estimator_._points("X", X)
+        features = self.estimator_.fitted_.features(points.x)
+        return -self.reference_.deviation(features), points.dtype
 
     def decision_function(self, X: Any) -> Array:  # noqa: ANN401
         """Return the score less `offset_`, shape (n,): below 0 for outliers.
 
         Arguments and errors as in `score_samples`.
         """
-        return self.score_samples(X) - self.offset_
+        scores, dtype = self._scores(X)
+        return (scores - self.offset_).astype(dtype)
 
     def predict(self, X: Any) -> Array:  # noqa: ANN401
         """Return -1 for each outlier and +1 for each other row, shape (n,).

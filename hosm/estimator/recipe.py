@@ -47,6 +47,7 @@ DEFAULT_TRAINING = Settings(
     patience=10,
 )
 HELD_DRAWS, MOST_DRAWS = 2000, 40  # noisy points of a validation, about; of each held-out point
+SECOND_SHARE = 0.5  # of the steps of s1 that s2 takes
 HEAD_RATE = 2.5  # learning rate of s2 over that of s1
 
 
@@ -86,8 +87,12 @@ class Recipe:
             target=target,
             learning_rate=whole.learning_rate * (1.0 if target == "dsm" else HEAD_RATE),
             batch_size=min(whole.batch_size, points),
-            max_steps=max(1, round(share * whole.max_steps)),
+            max_steps=self.steps(share),
         )
+
+    def steps(self, share: float) -> int:
+        """Return the largest number of steps of a network that has a share of those of s1."""
+        return max(1, round(share * self.training.max_steps))
 
 
 class Reshaped(nn.Module):
@@ -244,7 +249,7 @@ def learn_second(
     models = nn.ModuleDict({"s2": model})
     result = fit(
         models,
-        recipe.settings(target, model.sigma, len(train), 0.5),  # type: ignore[arg-type]
+        recipe.settings(target, model.sigma, len(train), SECOND_SHARE),  # type: ignore[arg-type]
         lambda epoch: train,
         _repeated(held),
         objective=HeadsObjective,

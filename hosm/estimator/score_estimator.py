@@ -28,6 +28,9 @@ whose s1 is nearest to the score of the clean law at held-out points, by implici
 does not need the true score and has one constant for all, so that `GridSearchCV` may choose sigma
 or any other parameter.
 
+Arrays in, arrays out, and of their float type; a pandas data frame in, data frames out, with its
+index and columns, where there is one number for each of its cells (`hosm.estimator.arrays`).
+
 Memory grows as n D, and as n D r for Hessians. The D x D matrices that are formed are the
 covariances of the simple laws, and Hessians in chunks in closed form and by `hessian(dense=True)`.
 
@@ -40,8 +43,9 @@ not used: importing scikit-learn takes a second or more, which a network does no
 
 from __future__ import annotations
 
+import html
 import importlib
-import inspect
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -56,6 +60,7 @@ from hosm.checks import check_count, check_probabilities
 from hosm.estimator.answers import FittedModel, Losses
 from hosm.estimator.archive import load_model, save_model
 from hosm.estimator.arrays import (
+    ArrayOrFrame,
     PosteriorArrays,
     Scaling,
     Table,
@@ -71,11 +76,19 @@ from hosm.estimator.features import Usual, features_of, unseen_deviations
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.local_dimension import BALLS, NEIGHBOURS, kept_rows
-from hosm.estimator.recipe import DEFAULT_TRAINING, Recipe, learn_first, learn_second
+from hosm.estimator.recipe import (
+    DEFAULT_TRAINING,
+    SECOND_SHARE,
+    Recipe,
+    learn_first,
+    learn_second,
+)
 from hosm.io import Array
 from hosm.noise import check_sigma
 from hosm.objectives import TARGETS
 from hosm.operators import DiagonalPlusLowRank
+from hosm.parameters import defaults, shown
+from hosm.progress import ProgressBar
 from hosm.scores import ScoreModel
 from hosm.training import Progress
 
@@ -140,6 +153,7 @@ class ScoreEstimator:
             (on one machine), or a NumPy source of randomness.
         callback: called at each validation with a dictionary: network, sigma, step and losses.
             `print` will do. None for no call.
+        verbose: show the progress of `fit` and `sample` as a bar on stderr.
 
     Attributes:
         fitted_: what was learned, as one object (see `hosm.estimator.answers`); the attributes
@@ -181,6 +195,7 @@ class ScoreEstimator:
         device: str = "cpu",
         random_state: Any = None,  # noqa: ANN401
         callback: Callable[[dict[str, Any]], Any] | None = None,
+        verbose: bool = False,
     ) -> None:
         self.sigma = sigma
         self.method = method
@@ -199,6 +214,7 @@ class ScoreEstimator:
         self.device = device
         self.random_state = random_state
         self.callback = callback
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ANN401
         """Learn s1 and s2 from clean points.
@@ -218,7 +234,8 @@ class ScoreEstimator:
         scaling = self._scaling(table.x)
         seed = seed_of(self.random_state)
         learn = self._train if self._by_networks() else self._choose
-        self.fitted_ = learn(table, scaling, self._scales(scaling), seed)
+        with ProgressBar(self.verbose) as bar:
+            self.fitted_ = learn(table, scaling, self._scales(scaling), seed, bar)
         return self
 
     def _by_networks(self) -> bool:
@@ -230,11 +247,17 @@ class ScoreEstimator:
         return min(dimension, LARGEST_DEFAULT_RANK) if self.rank is None else int(self.rank)
 
     def _choose(
-        self, table: Table, scaling: Scaling, scales: dict[float, float], seed: int
+        self,
+        table: Table,
+        scaling: Scaling,
+        scales: dict[float, float],
+        seed: int,
+        bar: ProgressBar,
     ) -> FittedModel:
         """Return the law in closed form that fits best."""
 
         def say(words: str) -> None:
+            bar.count("fit", words)
             if self.callback is not None:
                 self.callback({"progress": words})
 
@@ -260,7 +283,12 @@ class ScoreEstimator:
         )
 
     def _train(
-        self, table: Table, scaling: Scaling, scales: dict[float, float], seed: int
+        self,
+        table: Table,
+        scaling: Scaling,
+        scales: dict[float, float],
+        seed: int,
+        bar: ProgressBar,
     ) -> FittedModel:
         """Return networks that are trained."""
         generator = torch.Generator().manual_seed(seed)
@@ -268,11 +296,11 @@ class ScoreEstimator:
         points = scaling.into(table.x[order]).to(self.device)
         count = min(max(1, round(self.validation_fraction * len(points))), len(points) - 1)
         held, train = points[:count], points[count:]
-        models = self._learn_first(train, held, scales, seed)
+        models = self._learn_first(train, held, scales, seed, bar)
         search = self._search(models, held)
         sigma = max(models, key=lambda each: search.get(each, 0.0))
         first, losses = models[sigma]
-        recipe, rank = self._recipe(seed, sigma), self._rank(len(scaling.mean))
+        recipe, rank = self._recipe(seed, sigma, bar), self._rank(len(scaling.mean))
         model, second = learn_second(first, train, held, self.head, rank, self.target, recipe)
         starts = train[:MOST_STARTS].clone()
         return FittedModel(
@@ -289,7 +317,12 @@ class ScoreEstimator:
         )
 
     def _learn_first(
-        self, train: Tensor, held: Tensor, scales: dict[float, float], seed: int
+        self,
+        train: Tensor,
+        held: Tensor,
+        scales: dict[float, float],
+        seed: int,
+        bar: ProgressBar,
     ) -> dict[float, tuple[ScoreModel, Losses]]:
         """Return s1 at each of the noise scales, and the losses on the way."""
         if self.denoiser is not None:
@@ -300,7 +333,7 @@ class ScoreEstimator:
             }
             return {sigma: (model, []) for sigma, model in models.items()}
         return {
-            sigma: learn_first(train, held, scale, self.backbone, self._recipe(seed, sigma))
+            sigma: learn_first(train, held, scale, self.backbone, self._recipe(seed, sigma, bar))
             for sigma, scale in scales.items()
         }
 
@@ -333,11 +366,15 @@ class ScoreEstimator:
             raise ValueError("sigma must hold at least one number, got none")
         return {check_sigma(sigma): float(sigma) / unit for sigma in several}
 
-    def _recipe(self, seed: int, sigma: float) -> Recipe:
+    def _recipe(self, seed: int, sigma: float, bar: ProgressBar) -> Recipe:
         def report(network: str, progress: Progress) -> None:
+            losses, step = _first_order(progress.metrics), progress.step
+            steps = recipe.steps(1.0 if network == "s1" else SECOND_SHARE)
+            held = next((v for k, v in losses.items() if k.startswith("validation")), math.nan)
+            words = f"held-out loss {held:.4g}"
+            bar.move(f"{network} at sigma {sigma:g}", step, steps, words)
             if self.callback is not None:
-                facts = {"network": network, "sigma": sigma, "step": progress.step}
-                self.callback({**facts, **_first_order(progress.metrics)})
+                self.callback({"network": network, "sigma": sigma, "step": step, **losses})
 
         training = replace(
             DEFAULT_TRAINING,
@@ -348,7 +385,8 @@ class ScoreEstimator:
             patience=self.patience,
             seed=seed,
         )
-        return Recipe(training=training, report=report)
+        recipe = Recipe(training=training, report=report)
+        return recipe
 
     def _check(self, size: int, dimension: int) -> None:
         """Raise ValueError for a parameter out of its range, before minutes of work."""
@@ -369,7 +407,7 @@ class ScoreEstimator:
             raise ValueError("standardise must be False with a denoiser, got True")
         if self.denoiser is not None and self.backbone is not None:
             raise ValueError("backbone must be None with a denoiser, got both")
-        self._recipe(0, 1.0).settings(self.target, 1.0, size)
+        self._recipe(0, 1.0, ProgressBar(False)).settings(self.target, 1.0, size)
 
     def _points(self, name: str, X: Any) -> Table:  # noqa: ANN401
         """Return points whose columns are those of the points that were fitted."""
@@ -384,8 +422,8 @@ class ScoreEstimator:
             raise ValueError(f"{name} must have the columns {fitted.names}, got {table.names}")
         return table
 
-    def score_function(self, X: Any) -> Array:  # noqa: ANN401
-        """Return s1 = grad log q_sigma at each point, shape (n, D).
+    def score_function(self, X: Any) -> ArrayOrFrame:  # noqa: ANN401
+        """Return s1 = grad log q_sigma at each point, shape (n, D); of a data frame, a data frame.
 
         Args:
             X: points, shape (n, D).
@@ -402,8 +440,10 @@ class ScoreEstimator:
         X: Any,  # noqa: ANN401
         *,
         return_std: bool = False,
-    ) -> Array | tuple[Array, Array]:
+    ) -> ArrayOrFrame | tuple[ArrayOrFrame, ArrayOrFrame]:
         """Return the second derivatives d^2 log q_sigma / dx_i^2 at each point, shape (n, D).
+
+        Of a data frame they are a data frame, with its index and columns.
 
         Args:
             X: points, shape (n, D).
@@ -420,11 +460,12 @@ class ScoreEstimator:
             return diagonal
         return diagonal, points.like_input(fitted.hessian_diagonal_error(points.x))
 
-    def hessian_column(self, X: Any, j: int | str) -> Array:  # noqa: ANN401
+    def hessian_column(self, X: Any, j: int | str) -> ArrayOrFrame:  # noqa: ANN401
         """Return d^2 log q_sigma / dx_i dx_j for one j and all i at each point, shape (n, D).
 
         Of networks, its entries off the diagonal are those of the learned low-rank part, which
-        is exact only if the true Hessian has that rank off its diagonal.
+        is exact only if the true Hessian has that rank off its diagonal. Of a data frame they are
+        a data frame, whose column i has the derivatives by x_i and x_j.
 
         Args:
             X: points, shape (n, D).
@@ -462,7 +503,7 @@ class ScoreEstimator:
         """
         points = self._points("X", X)
         if dense:
-            return points.like_input(self._fitted().hessian_matrices(points.x))
+            return points.array(self._fitted().hessian_matrices(points.x))
         dtype = torch.from_numpy(np.empty(0, points.dtype)).dtype
         return self._fitted().hessian(points.x, dtype)
 
@@ -503,11 +544,11 @@ class ScoreEstimator:
         if method == "scores":
             if return_std:
                 raise ValueError("method must be rows for standard errors, got 'scores'")
-            return points.like_input(fitted.dimension_by_scores(points.x))
-        found = points.like_input(fitted.dimension_by_rows(points.x, neighbours, balls))
+            return points.array(fitted.dimension_by_scores(points.x))
+        found = points.array(fitted.dimension_by_rows(points.x, neighbours, balls))
         if not return_std:
             return found
-        return found, points.like_input(fitted.dimension_error(points.x, neighbours, balls))
+        return found, points.array(fitted.dimension_error(points.x, neighbours, balls))
 
     def posterior(self, X_noisy: Any) -> PosteriorArrays:  # noqa: ANN401
         """Return the law N(m, C) of the clean point given each noisy one, in the data's units.
@@ -521,7 +562,7 @@ class ScoreEstimator:
             ValueError: as in `score_function`.
         """
         points = self._points("X_noisy", X_noisy)
-        return PosteriorArrays(self._fitted().posterior(points.x), points.dtype)
+        return PosteriorArrays(self._fitted().posterior(points.x), points)
 
     def sample(
         self,
@@ -530,7 +571,7 @@ class ScoreEstimator:
         *,
         law: str = "noisy",
         steps: int = 500,
-    ) -> Array:
+    ) -> ArrayOrFrame:
         """Draw points: of the law that was learned, or such as imitate the table.
 
         `noisy`: draws of q_sigma, the law of x + noise whose derivatives the estimator gives. In
@@ -562,7 +603,8 @@ class ScoreEstimator:
                 size 1/2 ^ (1/2) of a random walk.
 
         Returns:
-            The draws, shape (n_samples, D), float64.
+            The draws, shape (n_samples, D), float64; a pandas data frame if the columns of the
+            fit had names.
 
         Raises:
             NotFittedError: before `fit`.
@@ -575,7 +617,11 @@ class ScoreEstimator:
         if law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, got {law!r}")
         generator = seeded(random_state, fitted.device)
-        return fitted.sample(n_samples, generator, steps, law == "clean").numpy()
+        with ProgressBar(self.verbose) as bar:
+            draws = fitted.sample(n_samples, generator, steps, law == "clean", bar).numpy()
+        if not fitted.names:
+            return draws
+        return importlib.import_module("pandas").DataFrame(draws, columns=fitted.names)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ANN401
         """Return how near s1 is to the score of the clean law: higher is better.
@@ -598,7 +644,7 @@ class ScoreEstimator:
         """Write the fitted estimator into one file, which is written whole or not at all.
 
         The file does not hold modules and a denoiser that were given, the callback, the device,
-        and a random_state that is not an integer.
+        whether progress is shown, and a random_state that is not an integer.
 
         Args:
             path: the file; an earlier one is replaced.
@@ -640,7 +686,7 @@ class ScoreEstimator:
         Args:
             deep: ignored; scikit-learn passes it, but no parameter has parameters of its own.
         """
-        return {name: getattr(self, name) for name in self._defaults()}
+        return {name: getattr(self, name) for name in defaults(type(self))}
 
     def set_params(self, **parameters: Any) -> Self:  # noqa: ANN401
         """Change parameters; return the estimator itself.
@@ -651,26 +697,21 @@ class ScoreEstimator:
         Raises:
             ValueError: a name is not that of a parameter.
         """
-        names = self._defaults()
+        names = defaults(type(self))
         for name, value in parameters.items():
             if name not in names:
                 raise ValueError(f"parameters must be among {', '.join(names)}, got {name!r}")
             setattr(self, name, value)
         return self
 
-    @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        """Return the defaults of the constructor's arguments by name."""
-        arguments = [*inspect.signature(cls.__init__).parameters.values()][1:]
-        return {each.name: each.default for each in arguments}
-
     def __repr__(self) -> str:
-        given = [
-            f"{name}={getattr(self, name)!r}"
-            for name, default in self._defaults().items()
-            if repr(getattr(self, name)) != repr(default)
-        ]
-        return f"{type(self).__name__}({', '.join(given)})"
+        return shown(self)
+
+    def _repr_html_(self) -> str:
+        """Return scikit-learn's picture of the estimator, and what was chosen, for notebooks."""
+        page = str(importlib.import_module("sklearn.utils").estimator_html_repr(self))
+        report = self.fitted_.report if "fitted_" in vars(self) else ""
+        return page + (f"<p>{html.escape(report)}</p>" if report else "")
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         """Return scikit-learn's description of the estimator; only scikit-learn calls this."""

@@ -12,7 +12,7 @@ from hosm.io.archives import read_archive, write_archive
 from hosm.io.atomic_write import write_whole
 from hosm.io.formats import Array, FileNote
 from hosm.io.patches import cut_patches, patch_corners, random_patches
-from hosm.io.picture_files import check_png
+from hosm.io.picture_files import check_png, thumbnail
 from hosm.io.pictures import PictureFolder, is_pictures, open_pages, page_shapes, read_pages
 from hosm.io.results import check_output, write
 from hosm.io.tables import Table, read_rows
@@ -33,6 +33,7 @@ __all__ = [
     "read_archive",
     "read_pages",
     "read_rows",
+    "thumbnail",
     "write",
     "write_archive",
     "write_whole",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from hosm.io.formats import Array, import_package, note
 
-__all__ = ["check_png", "write_png", "write_tiff"]
+__all__ = ["check_png", "thumbnail", "write_png", "write_tiff"]
 
 WHOLE = (np.dtype(np.uint8), np.dtype(np.uint16))
 
@@ -67,6 +69,25 @@ def write_png(stream: BinaryIO, values: Array, number_type: Any, path: Path) -> 
         note(path, f"{beyond} of {whole.size} values, beyond 0 to {largest}, were clipped")
     shades = np.clip(whole, 0, largest).astype(number_type)
     pillow.fromarray(shades).save(stream, format="PNG")
+
+
+def thumbnail(values: Array, side: int = 320) -> bytes:
+    """Return a small picture as a .png file: the least value is black, the largest white.
+
+    Args:
+        values: shape (height, width) or (height, width, 3), finite.
+        side: pixels along a side, about; every so many of a larger picture are shown.
+
+    Raises:
+        ValueError: the array has another shape.
+        ImportError: Pillow is not installed.
+    """
+    step = max(1, math.ceil(max(values.shape[:2]) / side))
+    small = values[::step, ::step].astype(np.float64)
+    span = float(values.max() - values.min()) or 1.0
+    stream = io.BytesIO()
+    write_png(stream, 255 * (small - values.min()) / span, np.uint8, Path("thumbnail.png"))
+    return stream.getvalue()
 
 
 def write_tiff(stream: BinaryIO, values: Array) -> None:

@@ -8,6 +8,8 @@ network outputs are computed when they are asked for, so that a picture of any s
 
 from __future__ import annotations
 
+import base64
+import html
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from hosm.checks import check_count, check_number, check_probabilities
-from hosm.io import Array
+from hosm.io import Array, thumbnail
 from hosm.operators import DiagonalPlusLowRank
 from hosm.pictures.covariance import draw, window_covariance
 from hosm.pictures.tiles import Tile
@@ -31,7 +33,7 @@ Window = tuple[int, int, int, int]
 LARGEST_WINDOW = 96 * 96  # pixels whose leading directions are computed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DenoisedPicture:
     """The posterior of a clean picture, in the noisy picture's units.
 
@@ -52,6 +54,22 @@ class DenoisedPicture:
     gain: float = 0.0
     scale: float = 1.0
     factors: Mapping[float, float] | None = None
+
+    def __repr__(self) -> str:
+        sides = " x ".join(map(str, self.mean.shape))
+        low, high = self.std.min(), self.std.max()
+        about = f"sigma {np.mean(self.sigma):.3g}, standard deviations {low:.3g} to {high:.3g}"
+        return f"<denoised picture, {sides}, {about}>"
+
+    def _repr_html_(self) -> str:
+        """Return small pictures of the mean and the standard deviations, for notebooks."""
+        parts = [f"<p>{html.escape(repr(self))}</p>"]
+        for name, values in (("mean", self.mean), ("standard deviation", self.std)):
+            low, high = float(values.min()), float(values.max())
+            about = f"{name}: black {low:.3g}, white {high:.3g}"
+            code = base64.b64encode(thumbnail(values)).decode()
+            parts.append(f'<img alt="{about}" title="{about}" src="data:image/png;base64,{code}">')
+        return "\n".join(parts)
 
     @property
     def std(self) -> Array:

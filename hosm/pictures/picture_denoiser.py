@@ -32,6 +32,7 @@ from hosm import __version__
 from hosm.checks import check_choice, check_count
 from hosm.io import Array, open_pages, page_shapes, read_archive, write_archive
 from hosm.noise import check_scales, check_sigma
+from hosm.parameters import shown
 from hosm.pictures.calibration import conformal_factors
 from hosm.pictures.crops import Crops
 from hosm.pictures.denoised import DenoisedPicture
@@ -51,6 +52,7 @@ from hosm.pictures.noisy_only import (
 )
 from hosm.pictures.objective import PictureObjective
 from hosm.pictures.tiles import Tile, margin, part, tiles
+from hosm.progress import ProgressBar
 from hosm.training import Progress, Settings, TrainingResult, fit, load_checkpoint, save_checkpoint
 
 __all__ = ["PictureDenoiser"]
@@ -87,6 +89,7 @@ class PictureDenoiser:
         random_state: seed of all random numbers.
         device: torch device.
         callback: called with a dictionary of `step`, `validation_dsm`, ... at each validation.
+        verbose: show the progress of `fit` as a bar on stderr, which moves at each validation.
 
     Attributes:
         model_: the trained `hosm.pictures.model.PictureModel`, of pictures over `unit_`.
@@ -116,11 +119,15 @@ class PictureDenoiser:
         random_state: int = 0,
         device: str = "cpu",
         callback: Callable[[dict[str, Any]], None] | None = None,
+        verbose: bool = False,
     ) -> None:
         self.sigma, self.rank, self.widths, self.blocks = sigma, rank, widths, blocks
         self.crop, self.batch_size, self.max_steps = crop, batch_size, max_steps
         self.learning_rate, self.random_state = learning_rate, random_state
-        self.device, self.callback = device, callback
+        self.device, self.callback, self.verbose = device, callback, verbose
+
+    def __repr__(self) -> str:
+        return shown(self)
 
     def fit(
         self,
@@ -170,15 +177,16 @@ class PictureDenoiser:
         model, seen = self._begin(channels, start)
         settings = self._settings(model.sigma)
         kept = _Checkpoint(checkpoint, f"{settings} {page_shapes(pages)} {seen}")
-        result = fit(
-            model,
-            settings,
-            self._crops(train, self.batch_size * BATCHES_PER_EPOCH),
-            self._crops(held, HELD_CROPS)(-1),
-            objective=self._objective(),
-            report=lambda progress: self._report(progress, kept),
-            state=kept.state(),
-        )
+        with ProgressBar(self.verbose) as bar:
+            result = fit(
+                model,
+                settings,
+                self._crops(train, self.batch_size * BATCHES_PER_EPOCH),
+                self._crops(held, HELD_CROPS)(-1),
+                objective=self._objective(),
+                report=lambda progress: self._report(progress, kept, bar),
+                state=kept.state(),
+            )
         kept.remove()
         self._finish(model, result)
         return self
@@ -305,8 +313,11 @@ class PictureDenoiser:
         crops = Crops(pictures, self.crop, count, self.unit_, self.random_state)
         return lambda epoch: crops(epoch).to(self.device)
 
-    def _report(self, progress: Progress, kept: _Checkpoint) -> None:
+    def _report(self, progress: Progress, kept: _Checkpoint, bar: ProgressBar) -> None:
         kept.write(progress)
+        error = progress.metrics.get("validation_dsm", math.nan)
+        words = f"held-out squared error {error:.4f} of the noise's"
+        bar.move("denoiser", progress.step, self.max_steps, words)
         if self.callback is not None:
             self.callback({"step": progress.step, **progress.metrics})
 

@@ -323,15 +323,14 @@ def test_info_tells_what_a_model_is(run, facts, models):
     assert code == 0 and "sigma: 25\n" in out and "parameters.standardise: False" in out
 
 
-def test_progress_goes_to_stderr_and_facts_to_stdout(run, tmp_path, monkeypatch):
+def test_progress_goes_to_stderr_and_facts_to_stdout(run, tmp_path):
     data = save(tmp_path / "x.npy", X)
     given = ("fit", data, "-o", "m", *NETWORK, "--sigma", "0.1,0.3")
     code, out, err = run(*given)
-    assert code == 0 and "s1 at sigma 0.3: step 2, held-out loss " in err
+    assert code == 0 and "s1 at sigma 0.3: 100%" in err and "held-out loss " in err
     assert out.startswith("points: 80\n") and "search.0.3: " in out and "losses.s1: " in out
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    _, _, err = run(*given)
-    assert err.count("\r") == 3 and err.count("\n") == 1
+    assert err.count("\n") == 3  # a bar of s1 at each sigma, and one of s2
+    assert run(*given, "--quiet")[2] == ""
 
 
 def test_the_same_seed_gives_the_same_model(facts, tmp_path):
@@ -501,12 +500,14 @@ def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(run, mo
     assert clipped > 0 and f"hosm denoise: note: {text}\n" in err
 
 
-def test_a_reader_that_leaves_ends_the_command_quietly(models, tmp_path):
+@pytest.mark.parametrize("command", ["ood", "fit --help"])
+def test_a_reader_that_leaves_ends_the_command_quietly(models, tmp_path, command):
     data = save(tmp_path / "x.csv", X, NAMES)
+    given = command.split() + ([models["table"], data, "--quiet"] if command == "ood" else [])
     reader, writer = os.pipe()
     os.close(reader)  # as `head` does after its lines
     done = subprocess.run(
-        [sys.executable, "-m", "hosm.cli.arguments", "ood", models["table"], data, "--quiet"],
+        [sys.executable, "-m", "hosm.cli.arguments", *given],
         stdout=writer,
         stderr=subprocess.PIPE,
         timeout=120,
@@ -514,6 +515,18 @@ def test_a_reader_that_leaves_ends_the_command_quietly(models, tmp_path):
     os.close(writer)
     assert done.returncode == 0
     assert b"Error" not in done.stderr and b"Traceback" not in done.stderr
+
+
+def test_a_command_that_cannot_tell_its_progress_has_failed(tmp_path):
+    data = save(tmp_path / "x.npy", X)
+    reader, writer = os.pipe()
+    os.close(reader)  # as `2>&1 | head` does
+    given = ("fit", data, "-o", tmp_path / "m", *NETWORK, "--sigma", "0.1")
+    words = [sys.executable, "-m", "hosm.cli.arguments", *map(str, given)]
+    done = subprocess.run(words, stdout=writer, stderr=writer, timeout=120)
+    os.close(writer)
+    assert done.returncode == 1
+    assert not (tmp_path / "m").exists()
 
 
 @pytest.fixture(scope="module")

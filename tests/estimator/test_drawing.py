@@ -14,6 +14,7 @@ from hosm.estimator import drawing
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.drawing import differences, metropolis_draws, warn_of_differences
 from hosm.estimator.kernel_correction import bumps_at
+from hosm.progress import ProgressBar
 
 DOUBLE = torch.float64
 CHAINS = 4000
@@ -56,6 +57,17 @@ def errors(law: ClosedFormModel, draws: Tensor) -> Tensor:
     """Moments of draws less those of a law, in standard errors, shape (S,)."""
     found = moments(draws)
     return (found.mean(0) - integrals(law)) / (found.std(0) / math.sqrt(len(draws)))
+
+
+def test_a_bar_moves_with_the_transitions_of_all_chains(monkeypatch, capsys):
+    monkeypatch.setattr(drawing, "CHAINS", 3)
+    law, start = model(1, 1.5), normal(7, 1)
+    with ProgressBar(True) as bar:
+        draws = metropolis_draws(law, start, 4, generator(3), bar)
+    err = capsys.readouterr().err
+    assert "chains: 100%" in err and "12/12" in err
+    assert torch.equal(draws, metropolis_draws(law, start, 4, generator(3)))
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("dimension", [1, 2])

@@ -17,7 +17,8 @@ MODULES = sorted(
     if path.name != "__init__.py" and not path.is_relative_to(LIBRARY / "experiment")
 )
 PLUMBING = (  # no mathematics, hence no source
-    *("hosm.checks", "hosm.moved", "hosm.io", "hosm.cli"),
+    *("hosm.checks", "hosm.moved", "hosm.io", "hosm.cli", "hosm.progress"),
+    *("hosm.standard_output", "hosm.parameters", "hosm.plot.axes"),
     *("hosm.training.checkpoints", "hosm.training.keyed_batches", "hosm.training.settings"),
     *("hosm.estimator.archive", "hosm.estimator.arrays", "hosm.estimator.data_checks"),
     *("hosm.pictures.crops", "hosm.pictures.tiles"),

@@ -8,6 +8,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = {  # section of the library -> the sections that it may import, besides itself
     "checks": "",
+    "progress": "",
+    "parameters": "",
+    "standard_output": "",
     "io": "checks",
     "noise": "checks",
     "distributions": "checks",  # shares no code with what it judges
@@ -23,13 +26,17 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "uncertainty": "checks noise operators metrics tweedie",
     "samplers": "checks io noise",
     "diffusion": "checks noise operators autodiff tweedie",
-    "pictures": "checks io noise operators networks objectives training uncertainty",
+    "pictures": "checks parameters progress io noise operators networks objectives training "
+    "uncertainty",
     "inverse": "checks noise operators autodiff tweedie uncertainty",
-    "causal": "checks io estimator",
-    "cli": "checks io estimator pictures",
+    "causal": "checks progress io estimator",
+    "cli": "checks progress standard_output io estimator pictures",
+    "plot": "checks io samplers uncertainty estimator pictures",
     "moved": "",
 }
-ABOVE = {"causal", "diffusion", "inverse", "pictures", "cli", "moved"}
+ABOVE = {"causal", "diffusion", "inverse", "pictures", "cli", "moved", "plot"} | {
+    "standard_output"
+}
 LIBRARY["estimator"] = " ".join(set(LIBRARY) - ABOVE - {"metrics"})
 BELOW = "settings run data shared train cluster"
 DRAWERS = "accuracy cost reduction denoising uncertainty mixing diversity tabular photos diffusion"

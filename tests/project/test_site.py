@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 PAGES = (
     *("index", "report", "examples", "changelog", "negative-results", "reference/operators"),
     *("guide", "which-function", "glossary", "photographs", "command-line", "cluster"),
+    *("gallery/index", "gallery/plot_2_a_noisy_photograph", "gallery/plot_5_causal_order"),
+    *("compare-runs", "first-cluster"),
 )
 HARNESS = """<!DOCTYPE html><link rel="icon" href="data:,"><body><iframe id="frame" src="%s"
 style="width:%dpx;height:900px;border:0"></iframe><pre id="out"></pre><script>
@@ -65,7 +68,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs"]
     command += [str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
@@ -114,6 +117,30 @@ def test_a_page_is_light_or_dark_as_the_reader_wishes(site, page):
         return sum(map(int, re.findall(r"\d+", found["background"])[:3]))
 
     assert brightness(light) > 600 > 200 > brightness(dark)
+
+
+def test_each_link_within_the_site_leads_somewhere(site):
+    folder, _ = site
+    pages = {path: path.read_text() for path in folder.rglob("*.html")}
+    names = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
+    broken = []
+    for path, text in pages.items():
+        for link in re.findall(r'<a [^>]*href="([^"]+)"', text):
+            if re.match(r"[a-z]+:", link) or path.name in ("report.html", "harness.html"):
+                continue
+            target, _, part = urllib.parse.unquote(link).partition("#")
+            found = (path.parent / target).resolve() if target else path
+            if not found.exists() or (part and part not in names.get(found, {part})):
+                broken.append(f"{path.name}: {link}")
+    assert not broken
+
+
+def test_each_tutorial_shows_its_output_and_its_pictures(site):
+    for script in (ROOT / "docs" / "tutorials").glob("plot_*.py"):
+        page = (site[0] / "gallery" / f"{script.stem}.html").read_text()
+        drawn = "plot." in script.read_text() or "subplots" in script.read_text()
+        assert "sphx-glr-script-out" in page or "print(" not in script.read_text()
+        assert "sphx_glr_" in page or not drawn
 
 
 def test_each_module_of_the_library_is_in_the_reference():

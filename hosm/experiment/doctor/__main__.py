@@ -4,5 +4,7 @@ import sys
 
 from hosm.experiment.doctor.checklist import doctor
 from hosm.experiment.run.process import main
+from hosm.standard_output import a_reader_may_leave
 
-main(doctor, *sys.argv[1:])
+with a_reader_may_leave():
+    main(doctor, *sys.argv[1:])
