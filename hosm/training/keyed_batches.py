@@ -2,8 +2,8 @@
 
 An epoch visits its N points in an order keyed by (seed, epoch); a sample's noise is keyed by
 (seed, epoch, global sample index), see `hosm.noise`. A worker takes every `workers`-th sample of
-each global batch. So one worker and many see the same batches, and a run resumed at a step sees
-what the uninterrupted one saw.
+each global batch, whose size need not be a multiple of the workers. So one worker and many see the
+same batches, and a run resumed at a step sees what the uninterrupted one saw.
 """
 
 from collections.abc import Callable, Iterator
@@ -97,12 +97,12 @@ def batches(
         orthogonal: make the noise of each global batch orthogonal.
 
     Raises:
-        ValueError: the global batch does not divide over the workers or exceeds the data, or
-            points are not finite floating numbers of shape (N, D).
+        ValueError: the global batch has less samples than there are workers or more than the data,
+            or points are not finite floating numbers of shape (N, D).
     """
-    if batch_size % shard.workers:
+    if batch_size < shard.workers:
         raise ValueError(
-            f"batch_size must be divisible by the {shard.workers} workers, got {batch_size}"
+            f"batch_size must be at least 1 for each of {shard.workers} workers, got {batch_size}"
         )
     step, epoch, data = start, -1, torch.empty(0)
     while True:

@@ -7,6 +7,10 @@ A fault is a step and what happens at it:
     orphan              the same, but the worker trains on until Ray ends it
     torn                the worker is killed when it has written half of the step's state
     renamed             the worker is killed when the state stands, before Ray hears of the step
+    slow0, slow1        the worker of that rank takes its time over every step from there on
+    hung0, hung1        the training of that worker stands still once it has taken the step
+    frozen1             the whole process of that worker stands still then
+    greedy0, greedy1    the worker asks for more memory than there is, as often as it gets there
 """
 
 import os
@@ -24,6 +28,7 @@ from hosm.experiment.train.training_task import TrainingTask
 from hosm.training import loop as training
 
 STEPS, EVERY = 300, 20
+SLOW = 0.03  # seconds
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,18 @@ def inject(task):
             struck(run.step, "driver", task.driver)
             struck(run.step, "orphan", task.driver)
         struck(run.step, f"worker{rank}", os.getpid())
+        slowed(run.step)
+
+    def slowed(step):
+        kinds = {kind for when, kind in task.faults if when <= step}
+        if f"slow{rank}" in kinds:
+            time.sleep(SLOW)
+        if (step, f"hung{rank}") in task.faults and first(f"{task.log}.{step}.hung{rank}"):
+            time.sleep(3600)
+        if (step, f"frozen{rank}") in task.faults and first(f"{task.log}.{step}.frozen{rank}"):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if (step, f"greedy{rank}") in task.faults:
+            torch.empty(2**60)
 
     def written(data, path):
         step = int(path.stem)
@@ -106,9 +123,11 @@ def settings(workers=1, failures=0):
         use_gpu=False,
         backend="auto",
         cpus_per_worker=1,
-        local_cpus=2,
+        local_cpus=3,
         object_store_mb=100,
         max_failures=failures,
+        hang_seconds=15,
+        checkpoint_seconds=0,
         checkpoint_every=EVERY,
         checkpoints_kept=3,
     )

@@ -125,9 +125,10 @@ def _wait_for_capacity(params: ClusterParams, patience: float) -> None:
         StageError: they do not fit by then.
     """
     deadline = time.monotonic() + patience
+    wanted = params.fewest_workers if params.elastic else params.workers
     while True:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if (found := worker_capacity(params, nodes)) >= params.workers:
+        if (found := worker_capacity(params, nodes)) >= wanted:
             return
         if time.monotonic() > deadline:
             break

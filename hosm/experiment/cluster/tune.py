@@ -18,8 +18,9 @@ import ray
 import torch
 from ray import tune
 
-from hosm.experiment.cluster.saved_states import SavedStates, every
-from hosm.experiment.cluster.train import key_of, last_line, train_on_cluster
+from hosm.experiment.cluster.saved_states import SavedStates, every, every_seconds
+from hosm.experiment.cluster.train import key_of, train_on_cluster
+from hosm.experiment.cluster.worker import why
 from hosm.experiment.run.process import StageError, keep_freed_memory
 from hosm.experiment.settings import ClusterParams, SweepParams
 from hosm.experiment.train.training_task import Train, train_here
@@ -87,7 +88,12 @@ def _trainer(carried: _Carried) -> Train:
     workers, cpus = carried.sweep.workers_per_trial, carried.sweep.cpus_per_worker
     if workers == 1:
         torch.set_num_threads(cpus)
-        due = every(carried.cluster.checkpoint_every)
+        regular = every(carried.cluster.checkpoint_every)
+        passed = every_seconds(carried.cluster.checkpoint_seconds)
+
+        def due(step: int) -> bool:
+            return regular(step) or passed()
+
         return lambda task, report, state: train_here(task, report=report, due=due, state=state)
     changed = {"workers": workers, "cpus_per_worker": cpus}
     cluster = carried.cluster.model_copy(update=changed)
@@ -212,7 +218,7 @@ def run_grid(grid: Grid, name: str, tell: Callable[[Cell, Tables, str], None]) -
         if result.error is None and tables:
             found.append(tables)
         else:
-            failed.append(f"{_name((result.config or {})['cell'])} ({last_line(result.error)})")
+            failed.append(f"{_name((result.config or {})['cell'])} ({why(result.error)})")
     if failed or len(results) != len(grid.cells):
         raise StageError(f"{len(failed)} of {len(grid.cells)} trials failed: {'; '.join(failed)}")
     return found
