@@ -14,9 +14,11 @@ therefore continues as if it had never stopped.
 """
 
 import copy
+import hashlib
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -25,13 +27,14 @@ import torch
 from torch import Tensor, nn
 
 from hosm.checks import values_unread
-from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch
+from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch, prefetched
 from hosm.training.modules import JointObjective
 from hosm.training.optimizers import Optimizers
 from hosm.training.settings import Settings
 
 __all__ = ["Diverged", "Progress", "TrainingResult", "fit"]
 
+NETWORKS = ("trunk", "second")  # attributes of a score model
 WITH_STATE_DICT = ("objective", "averaged", "optimizers")  # attributes of a run
 SAVED_VALUES = {  # name in a checkpoint -> attribute of a run
     "step": "step",
@@ -121,6 +124,23 @@ def _copied(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def _drop_key(seed: int, step: int, rank: int) -> int:
+    """Return what keys the features that dropout drops in a step of a worker."""
+    digest = hashlib.sha256(f"{seed}/{step}/{rank}".encode()).digest()
+    return int.from_bytes(digest[:7])
+
+
+def _arranged(model: nn.Module, settings: Settings) -> nn.Module:
+    """Return the model with its networks compiled and its weights laid out as is asked for."""
+    if settings.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if settings.compiled:
+        owned = [getattr(each, name, None) for each in model.modules() for name in NETWORKS]
+        for network in {id(each): each for each in owned if isinstance(each, nn.Module)}.values():
+            network.compile()
+    return model
+
+
 class RunState:
     """The mutable state of one run: weights, average, optimiser, schedule, best so far.
 
@@ -139,7 +159,8 @@ class RunState:
         self.names = cast("tuple[str, ...]", objective.names)
         self.weights: Any = objective.weights
         self.watched: dict[str, str] = getattr(objective, "watched", {self.names[0]: ""})
-        self.averaged: Any = copy.deepcopy(objective)
+        self.averaged: Any = copy.deepcopy(objective).eval()
+        self.drops = any(isinstance(m, nn.Dropout) and m.p > 0 for m in objective.modules())
         self.share_of_newest = _share_of_newest(settings.average_width)
         self.wrapped = wrap(self.objective)
         self.optimizers = Optimizers(objective, settings)
@@ -165,17 +186,29 @@ class RunState:
         Gradients are averaged over workers alike, so a worker with more samples than others has
         terms that weigh more.
         """
-        weight = len(batch.x) * self.shard.workers / self.settings.batch_size
-        with values_unread():
-            terms = self.wrapped(*batch) * weight
+        if self.drops:
+            torch.manual_seed(_drop_key(self.settings.seed, self.step, self.shard.rank))
         self.optimizers.zero_grad()
-        sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
+        parts = list(zip(*(each.chunk(self.settings.accumulate) for each in batch), strict=True))
+        found = []
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            with nullcontext() if last else getattr(self.wrapped, "no_sync", nullcontext)():
+                found.append(self._backward(Batch(*part)))
         if self.settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
         self.optimizers.step()
         self.step += 1
         self._average()
-        self.sum_of_terms = self.sum_of_terms.to(terms.device) + terms.detach()
+        self.sum_of_terms = self.sum_of_terms.to(found[0].device) + sum(found)
+
+    def _backward(self, part: Batch) -> Tensor:
+        """Add the gradients of a part of the batch; return its share of the terms."""
+        weight = len(part.x) * self.shard.workers / self.settings.batch_size
+        with values_unread():
+            terms = self.wrapped(*part) * weight
+        sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
+        return terms.detach()
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -323,11 +356,13 @@ def fit(
     """
     shard = shard or Shard()
     _check_validation(validation, shard)
-    run = RunState(objective(model, settings), settings, wrap, shard)
+    run = RunState(objective(_arranged(model, settings), settings), settings, wrap, shard)
     if state is not None:
         run.resume(state)
     size, seed, orthogonal = settings.batch_size, settings.seed, settings.orthogonal_noise
     source = batches(points, size, seed, shard, start=run.step, orthogonal=orthogonal)
+    if settings.prefetch:
+        source = prefetched(source, settings.prefetch, validation.device)
     first, began = run.step + 1, math.nan
     while not run.finished:
         run.update(next(source))

@@ -8,6 +8,7 @@ A fault is a step and what happens at it:
     torn                the worker is killed when it has written half of the step's state
     renamed             the worker is killed when the state stands, before Ray hears of the step
     slow0, slow1        the worker of that rank takes its time over every step from there on
+    slower              all take much time over every step
     hung0, hung1        the training of that worker stands still once it has taken the step
     frozen1             the whole process of that worker stands still then
     greedy0, greedy1    the worker asks for more memory than there is, as often as it gets there
@@ -28,7 +29,7 @@ from hosm.experiment.train.training_task import TrainingTask
 from hosm.training import loop as training
 
 STEPS, EVERY = 300, 20
-SLOW = 0.03  # seconds
+SLOW, SLOWER = 0.03, 0.4  # seconds
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,7 @@ def inject(task):
 
     def slowed(step):
         kinds = {kind for when, kind in task.faults if when <= step}
-        if f"slow{rank}" in kinds:
-            time.sleep(SLOW)
+        time.sleep(SLOW if f"slow{rank}" in kinds else SLOWER if "slower" in kinds else 0)
         if (step, f"hung{rank}") in task.faults and first(f"{task.log}.{step}.hung{rank}"):
             time.sleep(3600)
         if (step, f"frozen{rank}") in task.faults and first(f"{task.log}.{step}.frozen{rank}"):
@@ -116,10 +116,11 @@ def task(faults=(), log="", driver=0):
     return Injected("ring6", spec, shape, std, *arrays, faults=faults, log=log, driver=driver)
 
 
-def settings(workers=1, failures=0):
+def settings(workers=1, failures=0, fewest=0):
     """Return where the run is trained."""
     return ClusterParams(
         workers=workers,
+        fewest_workers=fewest,
         use_gpu=False,
         backend="auto",
         cpus_per_worker=1,

@@ -34,10 +34,10 @@ def unkilled(workers, tmp_path_factory):
     return WHOLE[workers]
 
 
-def started(folder, faults, workers=1, failures=0):
+def started(folder, faults, workers=1, failures=0, fewest=0, **extra):
     """Start the driver."""
     command = (sys.executable, "-m", "tests.faults.drive", folder, json.dumps(faults))
-    return start(folder, *command, workers, failures)
+    return start(folder, *command, workers, failures, fewest, **extra)
 
 
 def drive(folder, faults, workers=1, failures=0):
@@ -180,7 +180,8 @@ def test_a_worker_is_killed_while_it_writes_a_state(tmp_path, tmp_path_factory, 
         assert drive(tmp_path, faults, failures=3) == 0, text(tmp_path)[-4000:]
         assert len(list(tmp_path.glob("steps.log.*"))) == 3
         each.repeated = repeated(tmp_path)
-        assert each.repeated == [EVERY, EVERY]  # what stood when the worker died is taken up
+        # what stood when the worker died is taken up; it is written beside the training
+        assert len(each.repeated) >= 2 and max(each.repeated) <= 2 * EVERY
         each.note = agree(tmp_path, whole, 1)
         folder = next(tmp_path.glob("runs/*/states"))
         assert sorted(path.name for path in folder.iterdir()) == [

@@ -9,8 +9,9 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,16 +26,17 @@ from ray.train import (
     ScalingConfig,
 )
 from ray.train.torch import TorchConfig, TorchTrainer
+from ray.util.queue import Queue
 
 from hosm import __version__
-from hosm.experiment.cluster.connection import unreachable
+from hosm.experiment.cluster.connection import settled, unreachable
 from hosm.experiment.cluster.pulses import hanging, watch_over
 from hosm.experiment.cluster.saved_states import SavedStates
 from hosm.experiment.cluster.worker import why, work
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams
 from hosm.experiment.train.training_task import TrainingTask
-from hosm.training import Diverged, TrainingResult
+from hosm.training import Diverged, Progress, TrainingResult
 
 __all__ = [
     "DivergedRun",
@@ -74,15 +76,16 @@ def _fit(
     Raises:
         StageError: it failed on a worker, once too often; or the head of the cluster is gone.
     """
-    count = params.workers
+    params = settled(params)
+    group: Any = (params.fewest_workers, params.workers) if params.elastic else params.workers
     trainer = TorchTrainer(
         function,  # type: ignore[arg-type]
         train_loop_config=config,
         torch_config=TorchConfig(backend=None if params.backend == "auto" else params.backend),
         scaling_config=ScalingConfig(
-            num_workers=(params.fewest_workers, count) if params.elastic else count,
-            elastic_resize_monitor_interval_s=NEWCOMERS,
-            use_gpu=params.use_gpu,
+            num_workers=group,
+            elastic_resize_monitor_interval_s=NEWCOMERS,  # type: ignore[call-arg]
+            use_gpu=bool(params.use_gpu),
             resources_per_worker={"CPU": params.cpus_per_worker},
         ),
         run_config=RunConfig(
@@ -173,6 +176,42 @@ def time_all_reduce(
     return _fit(_all_reduce_seconds, config, params, storage, "all-reduce", "nothing")
 
 
+@contextmanager
+def _passed_on(
+    queue: Queue | None, report: Callable[[Progress], None] | None, reported: int
+) -> Iterator[None]:
+    """Report what rank 0 puts into a queue, in a thread of its own, until the body ends.
+
+    Args:
+        queue: of metrics and weights of validations; None where nobody listens.
+        report: is called with each of them, in the order of their steps and once for each.
+        reported: the last step that was reported before.
+    """
+    if queue is None or report is None:
+        yield
+        return
+    outcome: Future[None] = Future()
+
+    def listen() -> None:
+        last = reported
+        try:
+            while (heard := queue.get()) is not None:
+                metrics, weights = heard
+                step = int(metrics["step"])
+                if step > last:
+                    state, last = {"step": step}, step
+                    report(Progress(step, metrics, lambda: state, lambda: weights))  # noqa: B023
+            outcome.set_result(None)
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=listen, daemon=True).start()
+    yield
+    queue.put(None)
+    outcome.result()
+    queue.shutdown()
+
+
 def train_on_cluster(
     task: TrainingTask,
     params: ClusterParams,
@@ -180,6 +219,8 @@ def train_on_cluster(
     *,
     tracking: tuple[str | None, str | None] = (None, None),
     callbacks: list[Any] | None = None,
+    report: Callable[[Progress], None] | None = None,
+    reported: int = 0,
 ) -> TrainingResult:
     """Train a task by Ray Train; a run of an equal task resumes where it stopped.
 
@@ -191,6 +232,9 @@ def train_on_cluster(
         storage: absolute path or URI for checkpoints, outside DVC's outputs.
         tracking: MLflow URI and run id, for rank 0 to log to.
         callbacks: Ray Train callbacks.
+        report: called in this process with each validation, while the run goes on. The state of
+            such a progress holds the step alone, since the run keeps its states by itself.
+        reported: step up to which an interrupted run has reported.
 
     Raises:
         DivergedRun: a loss is not finite.
@@ -204,7 +248,7 @@ def train_on_cluster(
     states = SavedStates(f"{storage}/{name}/states", params.checkpoints_kept)
     states.answer()  # nobody waits for a state that an earlier driver asked for
     watched = params.workers > 1 and params.hang_seconds > 0
-    config = {
+    config: dict[str, Any] = {
         "task": replace(task, train=None, validation=None),
         "train": train,
         "validation": validation,
@@ -214,11 +258,13 @@ def train_on_cluster(
         "checkpoint_every": params.checkpoint_every,
         "checkpoint_seconds": params.checkpoint_seconds,
         "tracking": tracking,
+        "listener": None if report is None else Queue(actor_options={"num_cpus": 0}),
         "pulses": watch_over(params.hang_seconds) if watched else None,
         "pause": min(5.0, params.hang_seconds / 10),
     }
     try:
-        answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
+        with _passed_on(config["listener"], report, reported):
+            answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
     except StageError as error:
         if named := hanging(config["pulses"]):
             raise StageError(f"training of {task.name} failed: {named}") from error
@@ -230,8 +276,8 @@ def train_on_cluster(
     if "failed" in answer:
         raise StageError(f"training of {task.name} failed: {answer['failed']}")
     if "diverged" in answer:
-        error = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
-        error.last = answer["last"]
-        raise error
+        diverged = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
+        diverged.last = answer["last"]
+        raise diverged
     weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
     return TrainingResult(weights, **answer)

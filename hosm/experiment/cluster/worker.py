@@ -2,9 +2,10 @@
 
 The loop meets Ray at three points: `wrap` is DistributedDataParallel, `shard` is the worker's
 rank, `report` hands metrics to Ray. Rank 0 also writes the states of the run, at each validation
-and every so many seconds between. A run that has stopped goes on from the newest of them, which
-rank 0 reads and hands to the others, so that no death of a worker or of all of them costs more
-than the steps since. As many workers go on bit for bit, others up to rounding.
+and every so many seconds between, in a thread beside the training. A run that has stopped goes on
+from the newest of them, which rank 0 reads and hands to the others, so that no death of a worker
+or of all of them costs more than the steps since. As many workers go on bit for bit, others up to
+rounding.
 """
 
 import errno
@@ -13,9 +14,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import ray
 import ray.train
@@ -38,6 +41,7 @@ __all__ = ["why", "work"]
 FULL = (errno.ENOSPC, errno.EDQUOT)  # a restart would find the disk as full
 WANT = ("out of memory", "OutOfMemory", "can't allocate memory", "MemoryError")
 LOOK = 0.5  # seconds between two looks whether the driver requests a state
+NOTICE = 3.0  # seconds between two questions to Ray whether it will take a node away
 MEETING = 0.25  # seconds between two meetings of all workers, about
 LONGEST_GAP = 1000  # steps between them, at most
 
@@ -65,7 +69,8 @@ def _averaged_in_time(
         pulse.waits -= 1
         return averaged.value()
 
-    return allreduce_hook(torch.distributed.group.WORLD, bucket).then(done)
+    everyone = cast("torch.distributed.ProcessGroup", torch.distributed.group.WORLD)
+    return allreduce_hook(everyone, bucket).then(done)
 
 
 class _Averaged(nn.Module):
@@ -82,6 +87,10 @@ class _Averaged(nn.Module):
         self.parallel, self.settled = DistributedDataParallel(module, device_ids=devices), False
         self.parallel.register_comm_hook(pulse, _averaged_in_time)
         self.pulse = pulse
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Return a context in which gradients add up on each worker alone."""
+        return self.parallel.no_sync()
 
     def forward(self, *batch: Tensor) -> Tensor:
         """Return the terms of a batch."""
@@ -113,9 +122,10 @@ def _agreed(value: Any, device: torch.device, pulse: Pulse) -> Any:  # noqa: ANN
 class _Reporter:
     """What hands progress to Ray; that of rank 0 also prints, logs and keeps states.
 
-    Between validations states are kept every so many steps, every so many seconds, and when the
-    driver requests one. The last two are up to rank 0: some times in a second all workers meet and
-    hear whether it wants to report, and after how many steps they meet again.
+    Between validations states are kept every so many steps, every so many seconds, when the driver
+    requests one, and when Ray gives notice that a node will be taken away. The first apart, this
+    is up to rank 0: some times in a second all workers meet and hear whether it wants to report,
+    or to ask Ray, which all must do at once, and after how many steps they meet again.
     """
 
     def __init__(
@@ -124,9 +134,13 @@ class _Reporter:
         config: dict[str, Any],
         states: SavedStates,
         agreed: Callable[[Any], Any] = lambda value: value,
+        notice: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.rank, self.states, self.agreed = rank, states, agreed
-        self.logger = RunLogger(*config["tracking"])
+        self.rank, self.states, self.agreed, self.notice = rank, states, agreed, notice
+        self.asked = every_seconds(NOTICE)
+        self.logger, self.listener = RunLogger(*config["tracking"]), config["listener"]
+        self.writer = ThreadPoolExecutor(1)
+        self.written: Future[None] | None = None
         self.total = config["task"].spec.max_steps
         self.regular = every(config["checkpoint_every"])
         self.passed = every_seconds(config["checkpoint_seconds"])
@@ -144,9 +158,9 @@ class _Reporter:
         pace = (now - self.met_at) / max(step - self.met, 1)
         gap = min(max(1, int(MEETING / max(pace, 1e-9))), LONGEST_GAP)
         wanted = self.requested.is_set() or self.passed()
-        wanted, gap = self.agreed((wanted, gap))
+        wanted, gap, ask = self.agreed((wanted, gap, self.asked()))
         self.met_at, self.met, self.meeting = now, step, step + gap
-        return wanted
+        return wanted or (ask and self.notice())
 
     def watch(self) -> None:
         """Look out for the driver's request for a state, before it stops the run."""
@@ -159,30 +173,72 @@ class _Reporter:
 
         threading.Thread(target=look, daemon=True).start()
 
-    def take_up(self, state: dict[str, Any]) -> None:
+    def take_up(self, state: dict[str, Any], workers: int) -> None:
         """Tell where the run goes on; log what the MLflow run of another driver holds."""
-        print(f"continuing after step {state['step']}", flush=True)
+        group = f" on {workers} worker{'s' * (workers > 1)}"
+        print(f"continuing after step {state['step']}{group}", flush=True)
         if state["run_id"] != self.logger.run_id:
             for metrics in state["history"]:
                 self.logger.log_metrics(metrics, step=int(metrics["step"]))
+        if state["history"] and state["history"][-1]["step"] == state["step"]:
+            named = {name.partition("."): weight for name, weight in state["averaged"].items()}
+            weights = {
+                name: weight for (part, _, name), weight in named.items() if part == "model"
+            }
+            self._let_hear(state["history"][-1], weights)
 
     def __call__(self, progress: Progress) -> None:
         """Report a step; its metrics before its state, so that none are lost in between."""
         if self.rank == 0:
             if progress.metrics:
                 self._show(progress)
+            self.wait()
             state = {**progress.state(), "run_id": self.logger.run_id}
-            self.states.save(state, f"{progress.step:09d}")
-            if self.requested.is_set():
-                self.requested.clear()
-                self.states.answer()
+            answers = self.requested.is_set()
+            self.written = self.writer.submit(self._write, state, progress.step, answers)
         if progress.metrics:
             ray.train.report({**progress.metrics})
 
+    def wait(self) -> None:
+        """Wait until the last state is written.
+
+        Raises:
+            OSError: it could not be.
+        """
+        if self.written is not None:
+            self.written.result()
+
+    def _write(self, state: dict[str, Any], step: int, answers: bool) -> None:
+        """Write a state, beside the training, and tell the driver if it waits for it."""
+        self.states.save(state, f"{step:09d}")
+        if answers:
+            self.requested.clear()
+            self.states.answer()
+
+    def _let_hear(self, metrics: dict[str, float], weights: dict[str, Tensor]) -> None:
+        """Hand metrics and averaged weights of a validation to who listens, if anyone does."""
+        if self.listener is not None:
+            self.listener.put((metrics, {name: each.cpu() for name, each in weights.items()}))
+
     def _show(self, progress: Progress) -> None:
+        self._let_hear(progress.metrics, progress.weights())
         shown = "  ".join(f"{k} {v:.4f}" for k, v in progress.metrics.items() if k != "step")
         print(f"step {progress.step}/{self.total}  {shown}", flush=True)
         self.logger.log_metrics(progress.metrics, step=progress.step)
+
+
+def _noticed() -> Callable[[], bool]:
+    """Return what says, once for each of its notices, that Ray will take nodes away."""
+    known: set[tuple[str, ...]] = set()
+
+    def notice() -> bool:
+        info = ray.train.get_preemption_info()
+        nodes = tuple(info.preempted_node_ids) if info else ()
+        new = bool(nodes) and nodes not in known
+        known.add(nodes)
+        return new
+
+    return notice
 
 
 def out_of_memory(text: str) -> bool:
@@ -212,7 +268,7 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
     Args:
         config: the task without its arrays, references to these, threads, the place of the states
             and how many are kept, steps and seconds between them, who hears signs of life and
-            the seconds between these, MLflow's URI and run id.
+            the seconds between these, who hears validations, MLflow's URI and run id.
     """
     task: TrainingTask = config["task"]
     train, validation = ray.get([config["train"], config["validation"]])
@@ -226,11 +282,11 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
     agreed = partial(_agreed, device=device, pulse=pulse)
     if config["pulses"] is not None and workers > 1:
         pulse.tell(config["pulses"], agreed(time.time()), rank, workers, config["pause"])
-    reporter = _Reporter(rank, config, states, agreed)
+    reporter = _Reporter(rank, config, states, agreed, _noticed())
     state = agreed(states.newest(tell=partial(print, flush=True)) if rank == 0 else None)
     if rank == 0:
         if state is not None:
-            reporter.take_up(state)
+            reporter.take_up(state, workers)
         reporter.watch()
     try:
         result = train_here(
@@ -243,6 +299,7 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
             due=reporter.due,
             state=state,
         )
+        reporter.wait()
     except Diverged as error:  # on all workers at once; another start would end alike
         return {"diverged": str(error), "last": error.last} if rank == 0 else None
     except (OSError, RuntimeError, MemoryError) as error:

@@ -16,12 +16,13 @@ class ClusterParams(Section):
     The state is kept at each validation, and between them every `checkpoint_seconds` and every
     `checkpoint_every` steps unless these are 0; the last `checkpoints_kept` stay. With
     `fewest_workers` a run goes on with so many where nodes leave, and takes those in that join.
+    `use_gpu: auto` gives each worker a GPU where the cluster has any.
     Where no worker moves for `hang_seconds`, the one that the others wait for is named.
     """
 
     workers: Count
     fewest_workers: int = Field(default=0, ge=0)
-    use_gpu: bool
+    use_gpu: bool | Literal["auto"]
     backend: Literal["auto", "gloo", "nccl"]
     cpus_per_worker: int = Field(ge=1)
     local_cpus: int = Field(ge=1)

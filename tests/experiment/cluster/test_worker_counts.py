@@ -110,11 +110,11 @@ def test_workers_meet_some_times_in_a_second_whatever_a_step_takes(rank, tmp_pat
     now, told = [0.0], []
 
     def agreed(value):
-        told.append(value if rank == 0 else (len(told) == 3, 5))
+        told.append(value if rank == 0 else (len(told) == 3, 5, False))
         return told[-1]
 
     monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
-    config = {"tracking": (None, None), "task": task()}
+    config = {"tracking": (None, None), "task": task(), "listener": None}
     config |= {"checkpoint_every": 0, "checkpoint_seconds": 3.0}
     states = SavedStates(str(tmp_path), 2)
     reporter = worker._Reporter(rank, config, states, agreed)
