@@ -127,7 +127,7 @@ def settings(workers=1, failures=0, fewest=0):
         local_cpus=3,
         object_store_mb=100,
         max_failures=failures,
-        hang_seconds=15,
+        hang_seconds=20,
         checkpoint_seconds=0,
         checkpoint_every=EVERY,
         checkpoints_kept=3,

@@ -3,7 +3,8 @@
 Workers take their steps together, so one that stands still stops all of them, and Ray sees nothing
 amiss. Each worker therefore tells an actor now and then which step it is in and whether it waits
 for the others. Once none of them has moved for long, those that do not wait, or that have fallen
-silent, are named; the workers that hear of it end, and Ray starts the group again.
+silent, are named; the workers that hear of it end, and Ray starts the group again. Before the first
+step nobody is named: how long a start takes depends on the machine, and torch has its own timeout.
 """
 
 import os
@@ -67,7 +68,8 @@ class Pulses:
         since = before.since if before and before.doing == doing else now
         self.heard[rank] = _Heard(place, doing, since, now)
         still = now - max(each.since for each in self.heard.values())
-        if not self.named and len(self.heard) == workers and still > self.patience:
+        begun = any(each.doing[0] for each in self.heard.values())
+        if not self.named and begun and len(self.heard) == workers and still > self.patience:
             self.named = self._name(now)
         return self.named
 

@@ -151,6 +151,10 @@ def test_the_worker_that_others_wait_for_is_named():
     assert beats(first + slow) == ""  # nine seconds a step are slow, and no hang
 
 
+def test_nobody_is_named_before_the_first_step():
+    assert beats([(each, rank, 0, False) for each in range(100) for rank in (0, 1)]) == ""
+
+
 def test_a_silent_worker_is_named_and_a_link_that_all_wait_for():
     first = [(0, 0, 5, True), (0, 1, 5, True)]
     alone = [(each, 0, 5, True) for each in range(1, 20)]
