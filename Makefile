@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench device-check ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -164,6 +164,9 @@ second-opinions: install ## each claim of the paper at one other point, after `m
 bench: install ## time it all anew on this machine, then render the report (and what it lacks)
 	dvc repro --single-item --force speed scaling
 	dvc repro report
+
+device-check: install ## does the GPU here train as the CPU does? six minutes -> reports/device; without one a rehearsal -> build/device
+	python -m hosm.experiment.cost.study.device reports/device
 
 ui: install ## MLflow's pages on http://127.0.0.1:5000
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port 5000 --workers 1 \

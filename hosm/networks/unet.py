@@ -2,8 +2,10 @@
 
 It is a module of its own because its library takes seconds to import, which a model of vectors
 should not cost. The architecture is `diffusers.UNet2DModel`: residual blocks of
-group normalisation and SiLU over three resolutions, in place of the paper's NCSN U-Net
-(Meng, Song, Li and Ermon, NeurIPS 2021, appendix D).
+group normalisation and SiLU over some resolutions, each half of the one before, in place of the
+paper's NCSN U-Net (Meng, Song, Li and Ermon, NeurIPS 2021, appendix D). With `channels` of 128,
+256, 256 and 256, two blocks a resolution and attention, it has the 35.7 million weights of the
+network of Ho, Jain and Abbeel ("Denoising Diffusion Probabilistic Models", NeurIPS 2020).
 """
 
 import copy
@@ -23,24 +25,32 @@ class UNet(nn.Module):
     """A U-Net over images that are held as flat points.
 
     Args:
-        shape: channels, height and width of an image; both sides divisible by 4.
+        shape: channels, height and width of an image; both sides divisible by 2 as often as the
+            resolution is halved (by 4 for three resolutions).
         outputs: numbers returned for each pixel of each channel.
-        channels: feature maps at the three resolutions, each a multiple of 8.
+        channels: feature maps at each of two or more resolutions, each a multiple of 8.
+        blocks: residual blocks at each resolution, at least 1.
+        attention: attend over all pixels at the second resolution and the last.
+        dropout: share of features that a block drops in training, at least 0 and below 1.
         head: feature maps of one more convolution before the outputs, so that the columns of a
             factor are not confined to linear maps of the few features at full resolution; 0 (the
             default) for none.
         conditional: take a clock as well as the images (see `hosm.networks.mlp`).
 
     Raises:
-        ValueError: an image side is not divisible by 4, a width not by 8, or a size out of range.
+        ValueError: an image side cannot be halved so often, a width is not divisible by 8, or a
+            size is out of range.
     """
 
     def __init__(
         self,
         shape: tuple[int, int, int],
         outputs: int,
-        channels: tuple[int, int, int] = (16, 32, 32),
+        channels: tuple[int, ...] = (16, 32, 32),
         *,
+        blocks: int = 1,
+        attention: bool = False,
+        dropout: float = 0.0,
         head: int = 0,
         conditional: bool = False,
     ) -> None:
@@ -48,22 +58,31 @@ class UNet(nn.Module):
         for name, size in (("outputs", outputs), *zip("CHW", shape, strict=True)):
             check_count(name, size)
         check_count("head", head, 0)
-        if shape[1] % 4 or shape[2] % 4:
-            raise ValueError(f"image sides must be divisible by 4, got {shape[1]} x {shape[2]}")
+        check_count("blocks", blocks)
+        check_count("the number of channels", len(channels), 2)
+        least = 2 ** (len(channels) - 1)
+        if shape[1] % least or shape[2] % least:
+            raise ValueError(
+                f"image sides must be divisible by {least}, got {shape[1]} x {shape[2]}"
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
         if any(width < 8 or width % 8 for width in channels):
             raise ValueError(f"channels must be multiples of 8, got {channels}")
         self.shape, self.outputs, self.dimension = shape, outputs, math.prod(shape)
         self.conditional = conditional
+        kinds = ["Attn" if attention and level == 1 else "" for level in range(len(channels))]
         network: Any = UNet2DModel(
             sample_size=shape[1:],
             in_channels=shape[0],
             out_channels=shape[0] * outputs,
             block_out_channels=channels,
-            down_block_types=("DownBlock2D",) * 3,
-            up_block_types=("UpBlock2D",) * 3,
-            layers_per_block=1,
+            down_block_types=tuple(f"{kind}DownBlock2D" for kind in kinds),
+            up_block_types=tuple(f"{kind}UpBlock2D" for kind in reversed(kinds)),
+            layers_per_block=blocks,
             norm_num_groups=8,
-            add_attention=False,
+            add_attention=attention,
+            dropout=dropout,
             # a shift before the normalisation would be removed by it where groups are small
             resnet_time_scale_shift="scale_shift" if conditional else "default",
         )

@@ -2,10 +2,12 @@
 
 An epoch visits its N points in an order keyed by (seed, epoch); a sample's noise is keyed by
 (seed, epoch, global sample index), see `hosm.noise`. A worker takes every `workers`-th sample of
-each global batch. So one worker and many see the same batches, and a run resumed at a step sees
-what the uninterrupted one saw.
+each global batch, whose size need not be a multiple of the workers. So one worker and many see the
+same batches, and a run resumed at a step sees what the uninterrupted one saw.
 """
 
+import queue
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +17,7 @@ from torch import Tensor
 
 from hosm import noise
 
-__all__ = ["Batch", "Points", "Shard", "batches", "keyed_batch"]
+__all__ = ["Batch", "Points", "Shard", "batches", "keyed_batch", "prefetched"]
 
 Points = Callable[[int], Tensor]
 """Epoch -> that epoch's clean points, shape (N, D): fresh draws or always the same data."""
@@ -97,12 +99,12 @@ def batches(
         orthogonal: make the noise of each global batch orthogonal.
 
     Raises:
-        ValueError: the global batch does not divide over the workers or exceeds the data, or
-            points are not finite floating numbers of shape (N, D).
+        ValueError: the global batch has less samples than there are workers or more than the data,
+            or points are not finite floating numbers of shape (N, D).
     """
-    if batch_size % shard.workers:
+    if batch_size < shard.workers:
         raise ValueError(
-            f"batch_size must be divisible by the {shard.workers} workers, got {batch_size}"
+            f"batch_size must be at least 1 for each of {shard.workers} workers, got {batch_size}"
         )
     step, epoch, data = start, -1, torch.empty(0)
     while True:
@@ -123,3 +125,44 @@ def batches(
         else:
             yield keyed_batch(data, index[mine], seed, epoch)
         step += 1
+
+
+def prefetched(source: Iterator[Batch], count: int, device: torch.device) -> Iterator[Batch]:
+    """Yield the batches of a source on a device; a thread has some of them ready ahead.
+
+    Args:
+        source: of batches on the CPU; it is used in the thread alone.
+        count: batches that are ready at once, at most.
+        device: where they are wanted; a GPU fetches them from pinned memory meanwhile.
+
+    Raises:
+        Exception: whatever the source raised.
+    """
+    ready: queue.Queue[Batch | Exception] = queue.Queue(count)
+    ended = threading.Event()
+
+    def put(found: Batch | Exception) -> None:
+        while not ended.is_set():
+            try:
+                return ready.put(found, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def prepare() -> None:
+        try:
+            while not ended.is_set():
+                batch = next(source)
+                if device.type == "cuda":
+                    batch = Batch(*(part.pin_memory() for part in batch))
+                put(Batch(*(part.to(device, non_blocking=True) for part in batch)))
+        except Exception as error:
+            put(error)
+
+    threading.Thread(target=prepare, daemon=True).start()
+    try:
+        while True:
+            if isinstance(found := ready.get(), Exception):
+                raise found
+            yield found
+    finally:
+        ended.set()

@@ -14,9 +14,11 @@ therefore continues as if it had never stopped.
 """
 
 import copy
+import hashlib
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -25,13 +27,14 @@ import torch
 from torch import Tensor, nn
 
 from hosm.checks import values_unread
-from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch
+from hosm.training.keyed_batches import Batch, Points, Shard, batches, keyed_batch, prefetched
 from hosm.training.modules import JointObjective
 from hosm.training.optimizers import Optimizers
 from hosm.training.settings import Settings
 
 __all__ = ["Diverged", "Progress", "TrainingResult", "fit"]
 
+NETWORKS = ("trunk", "second")  # attributes of a score model
 WITH_STATE_DICT = ("objective", "averaged", "optimizers")  # attributes of a run
 SAVED_VALUES = {  # name in a checkpoint -> attribute of a run
     "step": "step",
@@ -39,7 +42,6 @@ SAVED_VALUES = {  # name in a checkpoint -> attribute of a run
     "finished": "finished",
     "best": "best",
     "history": "history",
-    "running": "sum_of_terms",
 }
 VALIDATION_EPOCH = -1  # the epoch that keys the fixed noise of the validation points
 
@@ -111,20 +113,54 @@ def _share_of_newest(width: float) -> Callable[[int], float]:
     return lambda step: 1 - (1 - 1 / step) ** (gamma + 1)
 
 
+def _copied(value: Any) -> Any:  # noqa: ANN401
+    """Return a copy, with tensors on the CPU, of tensors, numbers and texts in dicts and lists."""
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_copied(each) for each in value)
+    return value
+
+
+def _drop_key(seed: int, step: int, rank: int) -> int:
+    """Return what keys the features that dropout drops in a step of a worker."""
+    digest = hashlib.sha256(f"{seed}/{step}/{rank}".encode()).digest()
+    return int.from_bytes(digest[:7])
+
+
+def _arranged(model: nn.Module, settings: Settings) -> nn.Module:
+    """Return the model with its networks compiled and its weights laid out as is asked for."""
+    if settings.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if settings.compiled:
+        owned = [getattr(each, name, None) for each in model.modules() for name in NETWORKS]
+        for network in {id(each): each for each in owned if isinstance(each, nn.Module)}.values():
+            network.compile()
+    return model
+
+
 class RunState:
     """The mutable state of one run: weights, average, optimiser, schedule, best so far.
 
-    `sum_of_terms` is over this worker's batches since the last validation.
+    `sum_of_terms` is over this worker's batches since the last validation, `sums_of_all` over
+    those of each worker, shape (workers, terms), as they were at the last report.
     """
 
     def __init__(
-        self, objective: nn.Module, settings: Settings, wrap: Callable[[nn.Module], nn.Module]
+        self,
+        objective: nn.Module,
+        settings: Settings,
+        wrap: Callable[[nn.Module], nn.Module],
+        shard: Shard | None = None,
     ) -> None:
-        self.settings, self.objective = settings, objective
+        self.settings, self.objective, self.shard = settings, objective, shard or Shard()
         self.names = cast("tuple[str, ...]", objective.names)
         self.weights: Any = objective.weights
         self.watched: dict[str, str] = getattr(objective, "watched", {self.names[0]: ""})
-        self.averaged: Any = copy.deepcopy(objective)
+        self.averaged: Any = copy.deepcopy(objective).eval()
+        self.drops = any(isinstance(m, nn.Dropout) and m.p > 0 for m in objective.modules())
         self.share_of_newest = _share_of_newest(settings.average_width)
         self.wrapped = wrap(self.objective)
         self.optimizers = Optimizers(objective, settings)
@@ -135,9 +171,8 @@ class RunState:
             for name, part in self.watched.items()
         }
         self.history: list[dict[str, float]] = []
-        self.sum_of_terms = torch.zeros(
-            (), dtype=torch.float64
-        )  # of the terms, once there are any
+        self.sum_of_terms = torch.zeros((), dtype=torch.float64)  # once there are any: of each
+        self.sums_of_all = self.sum_of_terms
 
     def averaged_weights(self, part: str = "") -> dict[str, Tensor]:
         """Return a copy of the averaged weights of the model, of those whose names begin so."""
@@ -146,17 +181,34 @@ class RunState:
         return {name: value.detach().clone() for name, value in own.items()}
 
     def update(self, batch: Batch) -> None:
-        """Take one optimiser step, without reading a value from the device."""
-        with values_unread():
-            terms = self.wrapped(*batch)
+        """Take one optimiser step, without reading a value from the device.
+
+        Gradients are averaged over workers alike, so a worker with more samples than others has
+        terms that weigh more.
+        """
+        if self.drops:
+            torch.manual_seed(_drop_key(self.settings.seed, self.step, self.shard.rank))
         self.optimizers.zero_grad()
-        sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
+        parts = list(zip(*(each.chunk(self.settings.accumulate) for each in batch), strict=True))
+        found = []
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            with nullcontext() if last else getattr(self.wrapped, "no_sync", nullcontext)():
+                found.append(self._backward(Batch(*part)))
         if self.settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.clip_norm)
         self.optimizers.step()
         self.step += 1
         self._average()
-        self.sum_of_terms = self.sum_of_terms.to(terms.device) + terms.detach()
+        self.sum_of_terms = self.sum_of_terms.to(found[0].device) + sum(found)
+
+    def _backward(self, part: Batch) -> Tensor:
+        """Add the gradients of a part of the batch; return its share of the terms."""
+        weight = len(part.x) * self.shard.workers / self.settings.batch_size
+        with values_unread():
+            terms = self.wrapped(*part) * weight
+        sum(w * term for w, term in zip(self.weights, terms, strict=True)).backward()
+        return terms.detach()
 
     @torch.no_grad()
     def _average(self) -> None:
@@ -167,6 +219,12 @@ class RunState:
         for old, new in zip(*(module.buffers() for module in pair), strict=True):
             old.copy_(new)
 
+    def gather(self, reduce: Callable[[Tensor], Tensor]) -> None:
+        """Note the sums of all workers, each of which stays as it is."""
+        rows = self.sum_of_terms.new_zeros(self.shard.workers, len(self.names))
+        rows[self.shard.rank] = self.sum_of_terms
+        self.sums_of_all = reduce(rows)
+
     def record(self, metrics: dict[str, float]) -> None:
         """Keep the averaged weights of each part that is the best so far; decide whether to stop.
 
@@ -174,6 +232,7 @@ class RunState:
             Diverged: a loss is not finite.
         """
         self.sum_of_terms = torch.zeros_like(self.sum_of_terms)
+        self.sums_of_all = self.sum_of_terms.expand(self.shard.workers, -1)
         if not all(map(math.isfinite, metrics.values())):
             error = Diverged(f"training diverged at step {self.step}: {metrics}")
             error.last = self.history[-1] if self.history else {}
@@ -206,7 +265,7 @@ class RunState:
         """Return a copy of everything that a resumed run needs."""
         state = {name: getattr(self, name).state_dict() for name in WITH_STATE_DICT}
         state |= {name: getattr(self, attribute) for name, attribute in SAVED_VALUES.items()}
-        return copy.deepcopy({**state, "rng": torch.get_rng_state()})
+        return _copied({**state, "running": self.sums_of_all, "rng": torch.get_rng_state()})
 
     def result(self, seconds_per_step: float) -> TrainingResult:
         """Return the best averaged weights and how they were reached."""
@@ -223,12 +282,20 @@ class RunState:
         )
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Continue from the state of an earlier run, which stays as it is."""
+        """Continue from the state of an earlier run, which stays as it is.
+
+        As many workers as wrote it continue with their own sums, others each with the mean.
+        """
         state = copy.deepcopy(state)  # the optimiser would write into the tensors it is given
         for name in WITH_STATE_DICT:
             getattr(self, name).load_state_dict(state[name])
         for name, attribute in SAVED_VALUES.items():
             setattr(self, attribute, state[name])
+        self.sums_of_all, workers = state["running"], self.shard.workers
+        alike = len(self.sums_of_all) == workers
+        self.sum_of_terms = (
+            self.sums_of_all[self.shard.rank] if alike else self.sums_of_all.mean(0)
+        )
         torch.set_rng_state(state["rng"])
 
 
@@ -289,11 +356,13 @@ def fit(
     """
     shard = shard or Shard()
     _check_validation(validation, shard)
-    run = RunState(objective(model, settings), settings, wrap)
+    run = RunState(objective(_arranged(model, settings), settings), settings, wrap, shard)
     if state is not None:
         run.resume(state)
     size, seed, orthogonal = settings.batch_size, settings.seed, settings.orthogonal_noise
     source = batches(points, size, seed, shard, start=run.step, orthogonal=orthogonal)
+    if settings.prefetch:
+        source = prefetched(source, settings.prefetch, validation.device)
     first, began = run.step + 1, math.nan
     while not run.finished:
         run.update(next(source))
@@ -302,10 +371,10 @@ def fit(
         if run.step % settings.validate_every == 0 or run.step >= settings.max_steps:
             _validate_run(run, validation, shard, reduce)
             metrics = run.history[-1]
-        elif not due(run.step):
+        elif due(run.step):
+            run.gather(reduce)
+        else:
             continue
-        else:  # each worker goes on from the mean, which is what the state of one can hold
-            run.sum_of_terms = reduce(run.sum_of_terms) / shard.workers
         report(Progress(run.step, metrics, run.state, run.averaged_weights))
     pace = (time.perf_counter() - began) / max(run.step - first, 1)
     return run.result(pace)

@@ -47,6 +47,12 @@ class Settings:
         patience: validations without improvement before the run stops, at least 1; None for no
             early stop.
         seed: keys the order of the samples and their noise.
+        accumulate: parts of a batch whose gradients are computed one after another, so that a
+            batch needs the memory of a part, at least 1.
+        compiled: compile the networks (`torch.compile`).
+        channels_last: keep the weights of convolutions as GPUs like them, channels last.
+        prefetch: batches that a thread prepares ahead of the training, at least 0; for points that
+            lie on the CPU and a model on a GPU.
 
     Raises:
         ValueError: a value out of its range.
@@ -69,6 +75,10 @@ class Settings:
     validate_every: int = 500
     patience: int | None = None
     seed: int = 0
+    accumulate: int = 1
+    compiled: bool = False
+    channels_last: bool = False
+    prefetch: int = 0
 
     def __post_init__(self) -> None:
         check_scales(self.sigma)
@@ -95,6 +105,12 @@ class Settings:
             raise ValueError(f"clip_norm must be above 0 or None, got {self.clip_norm}")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience must be at least 1 or None, got {self.patience}")
-        for name in ("batch_size", "max_steps", "validate_every"):
+        if self.prefetch < 0:
+            raise ValueError(f"prefetch must be at least 0, got {self.prefetch}")
+        if self.accumulate > self.batch_size:
+            raise ValueError(
+                f"accumulate must be at most batch_size = {self.batch_size}, got {self.accumulate}"
+            )
+        for name in ("batch_size", "max_steps", "validate_every", "accumulate"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -13,11 +13,11 @@ from hosm.experiment.run.process import main
 from tests.faults.injected import settings, task
 
 
-def drive(folder, faults, workers, failures):
+def drive(folder, faults, workers, failures, fewest):
     """Train in a folder; the weights go to weights.npz, the losses to history.json."""
     log = f"{folder}/steps.log"
     struck = tuple((int(step), kind) for step, kind in json.loads(faults))
-    params = settings(int(workers), int(failures))
+    params = settings(int(workers), int(failures), int(fewest))
     with connect(params):
         run = task(struck, log, os.getpid())
         result = cluster.train_on_cluster(run, params, f"{folder}/runs")

@@ -7,6 +7,11 @@ A fault is a step and what happens at it:
     orphan              the same, but the worker trains on until Ray ends it
     torn                the worker is killed when it has written half of the step's state
     renamed             the worker is killed when the state stands, before Ray hears of the step
+    slow0, slow1        the worker of that rank takes its time over every step from there on
+    slower              all take much time over every step
+    hung0, hung1        the training of that worker stands still once it has taken the step
+    frozen1             the whole process of that worker stands still then
+    greedy0, greedy1    the worker asks for more memory than there is, as often as it gets there
 """
 
 import os
@@ -24,6 +29,7 @@ from hosm.experiment.train.training_task import TrainingTask
 from hosm.training import loop as training
 
 STEPS, EVERY = 300, 20
+SLOW, SLOWER = 0.03, 0.4  # seconds
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,17 @@ def inject(task):
             struck(run.step, "driver", task.driver)
             struck(run.step, "orphan", task.driver)
         struck(run.step, f"worker{rank}", os.getpid())
+        slowed(run.step)
+
+    def slowed(step):
+        kinds = {kind for when, kind in task.faults if when <= step}
+        time.sleep(SLOW if f"slow{rank}" in kinds else SLOWER if "slower" in kinds else 0)
+        if (step, f"hung{rank}") in task.faults and first(f"{task.log}.{step}.hung{rank}"):
+            time.sleep(3600)
+        if (step, f"frozen{rank}") in task.faults and first(f"{task.log}.{step}.frozen{rank}"):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if (step, f"greedy{rank}") in task.faults:
+            torch.empty(2**60)
 
     def written(data, path):
         step = int(path.stem)
@@ -99,16 +116,19 @@ def task(faults=(), log="", driver=0):
     return Injected("ring6", spec, shape, std, *arrays, faults=faults, log=log, driver=driver)
 
 
-def settings(workers=1, failures=0):
+def settings(workers=1, failures=0, fewest=0):
     """Return where the run is trained."""
     return ClusterParams(
         workers=workers,
+        fewest_workers=fewest,
         use_gpu=False,
         backend="auto",
         cpus_per_worker=1,
-        local_cpus=2,
+        local_cpus=3,
         object_store_mb=100,
         max_failures=failures,
+        hang_seconds=20,
+        checkpoint_seconds=0,
         checkpoint_every=EVERY,
         checkpoints_kept=3,
     )

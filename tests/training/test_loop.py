@@ -363,8 +363,8 @@ def test_illegal_settings_are_named(change, message):
 def test_data_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="at most the 64 points, got 65"):
         run(settings=settings(batch_size=65))
-    with pytest.raises(ValueError, match="divisible by the 3 workers, got 16"):
-        run(shard=Shard(0, 3))
+    with pytest.raises(ValueError, match="at least 1 for each of 3 workers, got 2"):
+        run(settings=settings(batch_size=2), shard=Shard(0, 3))
     with pytest.raises(ValueError, match=r"0\.\.1, got 2"):
         Shard(2, 2)
     with pytest.raises(ValueError, match="validation points must be finite"):

@@ -15,7 +15,7 @@ from hosm.experiment.run.process import StageError
 from hosm.experiment.run.secrets import masked
 from hosm.experiment.settings import ClusterParams
 
-__all__ = ["NO_TOKEN", "connect", "unreachable", "worker_capacity"]
+__all__ = ["NO_TOKEN", "connect", "settled", "unreachable", "worker_capacity"]
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
@@ -102,6 +102,24 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         ray.shutdown()
 
 
+def settled(params: ClusterParams, nodes: list[dict[str, float]] | None = None) -> ClusterParams:
+    """Return the settings with `use_gpu: auto` decided: true where a node has a GPU.
+
+    Args:
+        params: the settings.
+        nodes: the resources of each node, by Ray's names; those of the joined cluster by default.
+    """
+    if params.use_gpu != "auto":
+        return params
+    there = _nodes() if nodes is None else nodes
+    return params.model_copy(update={"use_gpu": any(node.get("GPU", 0) >= 1 for node in there)})
+
+
+def _nodes() -> list[dict[str, float]]:
+    """Return the resources of each node of the joined cluster."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
 def worker_capacity(params: ClusterParams, nodes: list[dict[str, float]]) -> int:
     """Return how many workers fit into a cluster, each of them whole on one node.
 
@@ -109,7 +127,7 @@ def worker_capacity(params: ClusterParams, nodes: list[dict[str, float]]) -> int
         params: how many workers there are, and what each needs.
         nodes: the resources of each node, by Ray's names.
     """
-    each = {"CPU": params.cpus_per_worker, "GPU": int(params.use_gpu)}
+    each = {"CPU": params.cpus_per_worker, "GPU": int(settled(params, nodes).use_gpu is True)}
     needs = {name: count for name, count in each.items() if count}
     return sum(min(int(node.get(k, 0) // count) for k, count in needs.items()) for node in nodes)
 
@@ -125,18 +143,20 @@ def _wait_for_capacity(params: ClusterParams, patience: float) -> None:
         StageError: they do not fit by then.
     """
     deadline = time.monotonic() + patience
+    wanted = params.fewest_workers if params.elastic else params.workers
     while True:
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if (found := worker_capacity(params, nodes)) >= params.workers:
+        nodes = _nodes()
+        if (found := worker_capacity(params, nodes)) >= wanted:
             return
         if time.monotonic() > deadline:
             break
         time.sleep(1)
-    each = f"{params.cpus_per_worker} CPUs{' and a GPU' if params.use_gpu else ''}"
+    with_gpus = settled(params, nodes).use_gpu
+    each = f"{params.cpus_per_worker} CPUs{' and a GPU' if with_gpus else ''}"
     there = ", ".join(f"{node.get('CPU', 0):g}" for node in nodes)
     gpus = ", ".join(f"{node.get('GPU', 0):g}" for node in nodes)
     raise StageError(
         f"cluster.workers must be at most {found}, got {params.workers}: each needs {each}, "
         f"and the nodes of the cluster have {there} CPUs"
-        f"{f' and {gpus} GPUs' if params.use_gpu else ''}"
+        f"{f' and {gpus} GPUs' if with_gpus else ''}"
     )

@@ -17,7 +17,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 from hosm.io import write_whole
 from hosm.training import packed, unpacked
 
-__all__ = ["SavedStates", "every"]
+__all__ = ["SavedStates", "every", "every_seconds"]
 
 ENDING, UNFINISHED = "state", "tmp"
 REQUEST = "requested"
@@ -26,6 +26,20 @@ REQUEST = "requested"
 def every(steps: int) -> Callable[[int], bool]:
     """Return a function that says whether a step is a multiple of `steps`; never if that is 0."""
     return lambda step: steps > 0 and step % steps == 0
+
+
+def every_seconds(seconds: float) -> Callable[[], bool]:
+    """Return a function that says whether so much time has passed since it last did; 0: never."""
+    last = time.monotonic()
+
+    def passed() -> bool:
+        nonlocal last
+        if seconds == 0 or time.monotonic() - last < seconds:
+            return False
+        last = time.monotonic()
+        return True
+
+    return passed
 
 
 class SavedStates:

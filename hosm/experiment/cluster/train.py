@@ -9,8 +9,9 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,34 +26,32 @@ from ray.train import (
     ScalingConfig,
 )
 from ray.train.torch import TorchConfig, TorchTrainer
+from ray.util.queue import Queue
 
 from hosm import __version__
+from hosm.experiment.cluster.connection import settled, unreachable
+from hosm.experiment.cluster.pulses import hanging, watch_over
 from hosm.experiment.cluster.saved_states import SavedStates
-from hosm.experiment.cluster.worker import work
+from hosm.experiment.cluster.worker import why, work
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams
 from hosm.experiment.train.training_task import TrainingTask
-from hosm.training import Diverged, TrainingResult
+from hosm.training import Diverged, Progress, TrainingResult
 
 __all__ = [
     "DivergedRun",
     "key_of",
-    "last_line",
     "time_all_reduce",
     "train_on_cluster",
 ]
 
-PATIENCE = 10  # seconds that a run which is stopped has to write its state
+PATIENCE = 20  # seconds that a run which is stopped has to write its state
+LOOK, MISSES = 3.0, 4  # seconds between two looks whether the head answers; so many in vain
+NEWCOMERS = 30.0  # seconds between two looks whether there is room for more workers
 
 
 class DivergedRun(StageError, Diverged):
     """A run on the cluster diverged."""
-
-
-def last_line(error: BaseException | None) -> str:
-    """Return the line of a remote error that says what happened."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no reason given"
 
 
 def key_of(*parts: Any) -> str:  # noqa: ANN401
@@ -70,14 +69,23 @@ def _fit(
     what: str,
     callbacks: list[Any] | None = None,
 ) -> Any:  # noqa: ANN401
-    """Run a function on each of a group of workers; return what the first one returned."""
+    """Run a function on each of a group of workers; return what the first one returned.
+
+    With `fewest_workers` the group is as large as the cluster allows, at any time.
+
+    Raises:
+        StageError: it failed on a worker, once too often; or the head of the cluster is gone.
+    """
+    params = settled(params)
+    group: Any = (params.fewest_workers, params.workers) if params.elastic else params.workers
     trainer = TorchTrainer(
         function,  # type: ignore[arg-type]
         train_loop_config=config,
         torch_config=TorchConfig(backend=None if params.backend == "auto" else params.backend),
         scaling_config=ScalingConfig(
-            num_workers=params.workers,
-            use_gpu=params.use_gpu,
+            num_workers=group,
+            elastic_resize_monitor_interval_s=NEWCOMERS,  # type: ignore[call-arg]
+            use_gpu=bool(params.use_gpu),
             resources_per_worker={"CPU": params.cpus_per_worker},
         ),
         run_config=RunConfig(
@@ -94,7 +102,16 @@ def _fit(
     try:
         return _aside(trainer.fit).return_value
     except ray.train.TrainingFailedError as error:
-        raise StageError(f"training of {what} failed: {last_line(error)}") from error
+        raise StageError(f"training of {what} failed: {_reason(error)}") from error
+
+
+def _reason(error: ray.train.TrainingFailedError) -> str:
+    """Return what happened in a line, and to which worker if it happened to one."""
+    failures: dict[int, Exception] = getattr(error, "worker_failures", {})
+    if len(failures) != 1:
+        return why(error)
+    ((rank, failure),) = failures.items()
+    return f"worker {rank}: {why(failure)}"
 
 
 def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
@@ -102,6 +119,10 @@ def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
 
     In the main thread Ray would take Ctrl-C over, end the workers at once and exit as if all were
     well.
+
+    Raises:
+        StageError: the head of the cluster no longer answers; Ray itself would end the process
+            without a word after a minute.
     """
     outcome: Future[Any] = Future()
 
@@ -112,6 +133,14 @@ def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
             outcome.set_exception(error)
 
     threading.Thread(target=call, daemon=True).start()
+    head, missed = ray.get_runtime_context().gcs_address, 0
+    while not wait([outcome], timeout=LOOK).done and missed < MISSES:
+        missed = missed + 1 if unreachable(head) else 0
+    if not outcome.done():
+        raise StageError(
+            f"the head of the Ray cluster at {head} is gone; once there is one again, a new start "
+            "goes on from the last state"
+        )
     return outcome.result()
 
 
@@ -147,6 +176,42 @@ def time_all_reduce(
     return _fit(_all_reduce_seconds, config, params, storage, "all-reduce", "nothing")
 
 
+@contextmanager
+def _passed_on(
+    queue: Queue | None, report: Callable[[Progress], None] | None, reported: int
+) -> Iterator[None]:
+    """Report what rank 0 puts into a queue, in a thread of its own, until the body ends.
+
+    Args:
+        queue: of metrics and weights of validations; None where nobody listens.
+        report: is called with each of them, in the order of their steps and once for each.
+        reported: the last step that was reported before.
+    """
+    if queue is None or report is None:
+        yield
+        return
+    outcome: Future[None] = Future()
+
+    def listen() -> None:
+        last = reported
+        try:
+            while (heard := queue.get()) is not None:
+                metrics, weights = heard
+                step = int(metrics["step"])
+                if step > last:
+                    state, last = {"step": step}, step
+                    report(Progress(step, metrics, lambda: state, lambda: weights))  # noqa: B023
+            outcome.set_result(None)
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=listen, daemon=True).start()
+    yield
+    queue.put(None)
+    outcome.result()
+    queue.shutdown()
+
+
 def train_on_cluster(
     task: TrainingTask,
     params: ClusterParams,
@@ -154,8 +219,12 @@ def train_on_cluster(
     *,
     tracking: tuple[str | None, str | None] = (None, None),
     callbacks: list[Any] | None = None,
+    report: Callable[[Progress], None] | None = None,
+    reported: int = 0,
 ) -> TrainingResult:
-    """Train a task by Ray Train; a run of equal task and workers resumes where it stopped.
+    """Train a task by Ray Train; a run of an equal task resumes where it stopped.
+
+    The workers may be as many as before, or more, or fewer.
 
     Args:
         task: what to train.
@@ -163,6 +232,9 @@ def train_on_cluster(
         storage: absolute path or URI for checkpoints, outside DVC's outputs.
         tracking: MLflow URI and run id, for rank 0 to log to.
         callbacks: Ray Train callbacks.
+        report: called in this process with each validation, while the run goes on. The state of
+            such a progress holds the step alone, since the run keeps its states by itself.
+        reported: step up to which an interrupted run has reported.
 
     Raises:
         DivergedRun: a loss is not finite.
@@ -171,11 +243,12 @@ def train_on_cluster(
     train, validation = ray.put(task.train), ray.put(task.validation)
     arrays = [task.train, task.validation, *(task.first or {}).values()]
     digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-    parts = (__version__, task.spec.model_dump(), task.ranks, params.workers, digest)
+    parts = (__version__, task.spec.model_dump(), task.ranks, digest)
     name = f"{task.name}-{key_of(*parts)}"
     states = SavedStates(f"{storage}/{name}/states", params.checkpoints_kept)
     states.answer()  # nobody waits for a state that an earlier driver asked for
-    config = {
+    watched = params.workers > 1 and params.hang_seconds > 0
+    config: dict[str, Any] = {
         "task": replace(task, train=None, validation=None),
         "train": train,
         "validation": validation,
@@ -183,19 +256,28 @@ def train_on_cluster(
         "states": states.place,
         "checkpoints_kept": params.checkpoints_kept,
         "checkpoint_every": params.checkpoint_every,
+        "checkpoint_seconds": params.checkpoint_seconds,
         "tracking": tracking,
+        "listener": None if report is None else Queue(actor_options={"num_cpus": 0}),
+        "pulses": watch_over(params.hang_seconds) if watched else None,
+        "pause": min(5.0, params.hang_seconds / 10),
     }
     try:
-        answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
+        with _passed_on(config["listener"], report, reported):
+            answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
+    except StageError as error:
+        if named := hanging(config["pulses"]):
+            raise StageError(f"training of {task.name} failed: {named}") from error
+        raise
     except KeyboardInterrupt:
-        if params.workers == 1 and states.request(PATIENCE):
+        if states.request(PATIENCE):
             print("stopped; a new start goes on from this very step", flush=True)
         raise
     if "failed" in answer:
         raise StageError(f"training of {task.name} failed: {answer['failed']}")
     if "diverged" in answer:
-        error = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
-        error.last = answer["last"]
-        raise error
+        diverged = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
+        diverged.last = answer["last"]
+        raise diverged
     weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
     return TrainingResult(weights, **answer)

@@ -1,10 +1,10 @@
 """A grid of trials on Ray Tune; the only importer of ray.tune.
 
 A trial is what one cell of the grid says: some fits, one after another, that end in tables. With
-one worker its fits train in place; with more they launch Ray Train, and the trial itself holds no
-CPU. Each trial keeps its states under the name of the grid's run, so that a run of that name which
-is started again goes through the whole grid: finished trials give their tables at once, and others
-continue where they were.
+one worker its fits train in place, on a share of a GPU where the cluster has any; with more they
+launch Ray Train, and the trial itself holds no CPU. Each trial keeps its states under the name of
+the grid's run, so that a run of that name which is started again goes through the whole grid:
+finished trials give their tables at once, and others continue where they were.
 
 A trial that crashes fails the run once all others have ended.
 """
@@ -18,8 +18,10 @@ import ray
 import torch
 from ray import tune
 
-from hosm.experiment.cluster.saved_states import SavedStates, every
-from hosm.experiment.cluster.train import key_of, last_line, train_on_cluster
+from hosm.experiment.cluster.connection import settled
+from hosm.experiment.cluster.saved_states import SavedStates, every, every_seconds
+from hosm.experiment.cluster.train import key_of, train_on_cluster
+from hosm.experiment.cluster.worker import why
 from hosm.experiment.run.process import StageError, keep_freed_memory
 from hosm.experiment.settings import ClusterParams, SweepParams
 from hosm.experiment.train.training_task import Train, train_here
@@ -86,12 +88,32 @@ def _trainer(carried: _Carried) -> Train:
     """Return what trains a task: the plain loop in place, or Ray Train with several workers."""
     workers, cpus = carried.sweep.workers_per_trial, carried.sweep.cpus_per_worker
     if workers == 1:
+        device = _device()
         torch.set_num_threads(cpus)
-        due = every(carried.cluster.checkpoint_every)
-        return lambda task, report, state: train_here(task, report=report, due=due, state=state)
+        regular = every(carried.cluster.checkpoint_every)
+        passed = every_seconds(carried.cluster.checkpoint_seconds)
+
+        def due(step: int) -> bool:
+            return regular(step) or passed()
+
+        return lambda task, report, state: train_here(
+            task, device=device, report=report, due=due, state=state
+        )
     changed = {"workers": workers, "cpus_per_worker": cpus}
     cluster = carried.cluster.model_copy(update=changed)
-    return lambda task, report, state: train_on_cluster(task, cluster, carried.storage)
+    return lambda task, report, state: train_on_cluster(
+        task, cluster, carried.storage, report=report, reported=state["step"] if state else 0
+    )
+
+
+def _device() -> torch.device:
+    """Return where a trial trains: on the GPU that Ray lent it a share of, or on the CPU."""
+    if not ray.get_gpu_ids():
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    print("Ray lends this trial a GPU that torch cannot use; it trains on the CPU", flush=True)
+    return torch.device("cpu")
 
 
 def _trial(config: dict[str, Any], carried: _Carried) -> None:
@@ -114,18 +136,33 @@ def _tables(metrics: dict[str, Any] | None) -> Tables:
     return {name: json.loads(text) for name, text in texts.items()}
 
 
-def _concurrency(sweep: SweepParams) -> int:
-    """Return how many trials the cluster's CPUs hold at once.
+def _needs(grid: Grid) -> dict[str, float]:
+    """Return what a trial holds of Ray's resources, its workers included."""
+    sweep, with_gpus = grid.sweep, settled(grid.cluster).use_gpu
+    workers = sweep.workers_per_trial
+    share = sweep.gpus_per_trial if workers == 1 else float(workers)
+    return {"CPU": float(workers * sweep.cpus_per_worker), **({"GPU": share} if with_gpus else {})}
+
+
+def _concurrency(needs: dict[str, float], most: int) -> int:
+    """Return how many trials the cluster holds at once.
+
+    Args:
+        needs: of a trial.
+        most: trials that may run at once; 0 for any number.
 
     Raises:
         StageError: not even one.
     """
-    each = sweep.workers_per_trial * sweep.cpus_per_worker
-    there = int(ray.cluster_resources().get("CPU", 0))
-    if there < each:
-        raise StageError(f"a trial needs {each} CPUs; the cluster has {there}")
-    fits = there // each
-    return min(fits, sweep.max_concurrent) if sweep.max_concurrent else fits
+    there = ray.cluster_resources()
+    fits = []
+    for name, each in needs.items():
+        if there.get(name, 0) < each:
+            raise StageError(
+                f"a trial needs {each:g} {name}s; the cluster has {there.get(name, 0):g}"
+            )
+        fits.append(int(there[name] / each + 1e-9))  # shares like 1 / 3 are rounded
+    return min([*fits, most]) if most else min(fits)
 
 
 class _Announce(tune.Callback):
@@ -151,7 +188,8 @@ class _Announce(tune.Callback):
 def _tuner(grid: Grid, name: str) -> tune.Tuner:
     """Return the tuner of a run of that name, new or not."""
     multi = grid.sweep.workers_per_trial > 1
-    resources = {HEAD: 0.001} if multi else {"CPU": float(grid.sweep.cpus_per_worker)}
+    needs = _needs(grid)
+    resources = {HEAD: 0.001} if multi else needs
     place = f"{grid.storage}/{name}/states"
     if SavedStates(place, grid.cluster.checkpoints_kept).exist():
         print(f"continuing the sweep {name}", flush=True)
@@ -161,7 +199,7 @@ def _tuner(grid: Grid, name: str) -> tune.Tuner:
         tune.with_resources(trainable, resources),
         param_space={"cell": tune.grid_search(grid.cells)},
         tune_config=tune.TuneConfig(
-            max_concurrent_trials=_concurrency(grid.sweep), reuse_actors=True
+            max_concurrent_trials=_concurrency(needs, grid.sweep.max_concurrent), reuse_actors=True
         ),
         run_config=tune.RunConfig(
             name=name,
@@ -212,7 +250,7 @@ def run_grid(grid: Grid, name: str, tell: Callable[[Cell, Tables, str], None]) -
         if result.error is None and tables:
             found.append(tables)
         else:
-            failed.append(f"{_name((result.config or {})['cell'])} ({last_line(result.error)})")
+            failed.append(f"{_name((result.config or {})['cell'])} ({why(result.error)})")
     if failed or len(results) != len(grid.cells):
         raise StageError(f"{len(failed)} of {len(grid.cells)} trials failed: {'; '.join(failed)}")
     return found

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import ray
 
-from hosm.experiment.cluster.connection import NO_TOKEN, unreachable, worker_capacity
+from hosm.experiment.cluster.connection import NO_TOKEN, settled, unreachable, worker_capacity
 from hosm.experiment.doctor.this_machine import Finding
 from hosm.experiment.run.exchange import Store, storage
 from hosm.experiment.run.secrets import masked
@@ -58,7 +58,12 @@ def ray_cluster(root: Path) -> list[Finding]:
     text = f"{len(nodes)} nodes, {cpus:g} CPUs, {gpus:g} GPUs, room for {room}"
     asked = f"params.yaml asks for {wanted.workers} workers of {wanted.cpus_per_worker} CPUs"
     fits = room >= wanted.workers
-    return [Finding("ok" if fits else "fix", f"{text}; {asked}{' with GPUs' * wanted.use_gpu}")]
+    return [
+        Finding(
+            "ok" if fits else "fix",
+            f"{text}; {asked}{' with GPUs' * bool(settled(wanted, nodes).use_gpu)}",
+        )
+    ]
 
 
 def _why(output: str, address: str) -> str:

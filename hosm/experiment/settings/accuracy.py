@@ -43,6 +43,7 @@ class SweepParams(Section):
     seeds: tuple[int, ...] = Field(min_length=1)
     workers_per_trial: int = Field(ge=1)
     cpus_per_worker: int = Field(ge=1)
+    gpus_per_trial: float = Field(default=1.0, gt=0, le=1)
     max_concurrent: int = Field(ge=0)
     test_points: int = Field(ge=1)
     models: dict[str, dict[str, Any]]

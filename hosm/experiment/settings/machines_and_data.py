@@ -13,22 +13,38 @@ __all__ = ["ClusterParams", "PrepareParams"]
 class ClusterParams(Section):
     """Where Ray runs, how many workers a training run has, and when its state is kept.
 
-    The state is kept at each validation, and every `checkpoint_every` steps between unless that
-    is 0; the last `checkpoints_kept` stay.
+    The state is kept at each validation, and between them every `checkpoint_seconds` and every
+    `checkpoint_every` steps unless these are 0; the last `checkpoints_kept` stay. With
+    `fewest_workers` a run goes on with so many where nodes leave, and takes those in that join.
+    `use_gpu: auto` gives each worker a GPU where the cluster has any.
+    Where no worker moves for `hang_seconds`, the one that the others wait for is named.
     """
 
     workers: Count
-    use_gpu: bool
+    fewest_workers: int = Field(default=0, ge=0)
+    use_gpu: bool | Literal["auto"]
     backend: Literal["auto", "gloo", "nccl"]
     cpus_per_worker: int = Field(ge=1)
     local_cpus: int = Field(ge=1)
     object_store_mb: int = Field(ge=80)
     max_failures: int = Field(ge=0)
-    checkpoint_every: int = Field(ge=0)
+    hang_seconds: float = Field(default=600.0, ge=0)
+    checkpoint_seconds: float = Field(default=20.0, ge=0)
+    checkpoint_every: int = Field(default=0, ge=0)
     checkpoints_kept: int = Field(ge=2)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the number of workers follows the cluster."""
+        return 0 < self.fewest_workers < self.workers
 
     @model_validator(mode="after")
     def _fits(self) -> "ClusterParams":
+        if self.fewest_workers > self.workers:
+            raise ValueError(
+                f"fewest_workers must be at most workers = {self.workers}, got "
+                f"{self.fewest_workers}"
+            )
         needed, here = self.workers * self.cpus_per_worker, self.local_cpus
         if "RAY_ADDRESS" not in os.environ and needed > here:
             raise ValueError(

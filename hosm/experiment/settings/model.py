@@ -6,7 +6,7 @@ What it repeats of them (names of targets, what they need, names and ranges of t
 is held to them by `tests/experiment/settings/test_agreement.py`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -49,7 +49,9 @@ class Section(BaseModel):
         for name, value in values.items() if isinstance(values, dict) else ():
             within = value if isinstance(value, list | tuple) else [value]
             kind = cls.model_fields[name].annotation if name in cls.model_fields else bool
-            if kind is not bool and any(isinstance(each, bool) for each in within):
+            if bool not in (kind, *get_args(kind)) and any(
+                isinstance(each, bool) for each in within
+            ):
                 raise ValueError(f"{name} must not be true or false, got {value}")
         return values
 
@@ -65,7 +67,10 @@ class Backbone(Section):
     skip: bool = False
     frequencies: int = Field(default=0, ge=0)
     bandwidth: Positive = 3.0
-    channels: tuple[int, int, int] = (16, 32, 32)
+    channels: tuple[int, ...] = Field(default=(16, 32, 32), min_length=2)
+    blocks: int = Field(default=1, ge=1)
+    attention: bool = False
+    dropout: float = Field(default=0.0, ge=0, lt=1)
     head: int = Field(default=0, ge=0)
     autocast: bool = False
 
@@ -94,6 +99,11 @@ class ModelParams(Section):
     validate_every: int = Field(ge=1)
     patience: int = Field(default=0, ge=0)
     seed: int = 0
+    accumulate: int = Field(default=1, ge=1)
+    compiled: bool = False
+    channels_last: bool = False
+    flips: bool = False
+    prefetch: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _fits(self) -> "ModelParams":
@@ -104,6 +114,12 @@ class ModelParams(Section):
             raise ValueError(
                 "parametrisation must be denoiser for a range of sigma or for psd, got score"
             )
+        if self.accumulate > self.batch_size:
+            raise ValueError(
+                f"accumulate must be at most batch_size = {self.batch_size}, got {self.accumulate}"
+            )
+        if self.flips and self.regime != "finite":
+            raise ValueError("regime must be finite for flips, which are of images, got streaming")
         if self.target in NEEDS_PSD and not self.psd:
             raise ValueError(f"psd must be true for the target {self.target}, got false")
         if ranged and (self.backbone.skip or self.backbone.frequencies):

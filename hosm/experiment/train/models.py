@@ -43,7 +43,8 @@ def build_backbone(
     if len(shape) != 3:
         raise ValueError(f"a unet needs samples (channels, height, width), got {tuple(shape)}")
     unet = importlib.import_module("hosm.networks.unet")  # its library takes seconds to import
-    options = {"head": spec.head, "conditional": conditional}
+    options: dict[str, Any] = {"head": spec.head, "conditional": conditional}
+    options |= {name: getattr(spec, name) for name in ("blocks", "attention", "dropout")}
     return unet.UNet(tuple(shape), outputs, spec.channels, **options)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -85,13 +85,32 @@ def training_settings(spec: ModelParams) -> Settings:
 def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
     """Return epoch -> clean points: fresh draws of the law, or the training split."""
     if task.spec.regime == "finite":
-        return lambda epoch: train
+        return _flipped(task, train) if task.spec.flips else lambda epoch: train
     exact, seed = law(task.name), task.spec.seed
 
     def draw(epoch: int) -> Tensor:
         key = int(hashlib.sha256(f"{seed}/{epoch}".encode()).hexdigest()[:15], 16)
         fresh = exact.sample(len(train), torch.Generator().manual_seed(key))
         return fresh.to(train.dtype).to(train.device)
+
+    return draw
+
+
+def _flipped(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
+    """Return epoch -> the images, of which a half, another in each epoch, is seen in a mirror.
+
+    Raises:
+        ValueError: the samples are not images (channels, height, width).
+    """
+    if len(task.shape) != 3:
+        raise ValueError(f"flips must be of images (channels, height, width), got {task.shape}")
+    images = train.view(-1, *task.shape)
+    mirrored = images.flip(3).reshape(train.shape)
+
+    def draw(epoch: int) -> Tensor:
+        key = int(hashlib.sha256(f"flips/{task.spec.seed}/{epoch}".encode()).hexdigest()[:15], 16)
+        chosen = torch.rand(len(train), generator=torch.Generator().manual_seed(key)) < 0.5
+        return torch.where(chosen.to(train.device)[:, None], mirrored, train)
 
     return draw
 
@@ -107,10 +126,15 @@ def train_here(
     due: Callable[[int], bool] = lambda step: False,
     state: dict[str, Any] | None = None,
 ) -> TrainingResult:
-    """Train a task in this process; the options are those of `training.fit`."""
+    """Train a task in this process, on the CPU by default; return weights on the CPU.
+
+    The other options are those of `training.fit`.
+    """
     device = device or torch.device("cpu")
-    train, validation = (torch.tensor(part).to(device) for part in (task.train, task.validation))
-    return fit(
+    train, validation = torch.tensor(task.train), torch.tensor(task.validation).to(device)
+    if not task.spec.prefetch:  # else batches follow one by one
+        train = train.to(device)
+    result = fit(
         task.build().to(device),
         training_settings(task.spec),
         _points(task, train),
@@ -123,3 +147,4 @@ def train_here(
         due=due,
         state=state,
     )
+    return replace(result, weights={name: each.cpu() for name, each in result.weights.items()})

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,75 +24,13 @@ from hosm.experiment.cluster import connection, submit
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams, load_params
 from hosm.experiment.train.models import load_model
+from tests.experiment.cluster.nodes import BIN, Cluster, plain_environment, wait_for
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).resolve().parents[3]
-BIN = Path(sys.executable).parent
 REPEATS = int(os.environ.get("HOSM_REPEATS", "2"))  # of the sweep with early stopping
 SECRET = "planted-secret-word"
 SHIPPED = ("hosm", "pipeline", "params.yaml", "dvc.yaml", ".rayignore", ".gitignore", "README.md")
-
-
-def free_ports(count):
-    """Ports that are free, all at once; below those that Ray's workers take."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-def plain_environment(**extra):
-    dropped = ("RAY_", "DVC_", "MLFLOW_", "HOSM_", "PYTEST", "PYTHONPATH", "CI")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
-    return {**kept, "PATH": f"{BIN}:{kept['PATH']}", "OMP_NUM_THREADS": "1", **extra}
-
-
-class Cluster:
-    """Nodes that `ray start` makes on this machine, ended by their process ids."""
-
-    def __init__(self, folder, **extra):
-        self.folder, self.nodes = folder, []
-        self.gcs, self.dashboard = free_ports(2)
-        self.environment = plain_environment(**extra)
-        self.address = f"127.0.0.1:{self.gcs}"
-
-    def add(self, cpus):
-        """Start a node; the first one is the head."""
-        names = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port")
-        names += ("metrics-export-port", "runtime-env-agent-port")
-        ports = zip(names, free_ports(len(names)), strict=True)
-        options = [f"--{name}={port}" for name, port in ports]
-        if self.nodes:
-            options += [f"--address={self.address}"]
-        else:
-            options += ["--head", f"--port={self.gcs}", f"--dashboard-port={self.dashboard}"]
-            options += ["--dashboard-host=127.0.0.1", "--include-dashboard=true"]
-            options += [f"--ray-client-server-port={free_ports(1)[0]}"]
-        options += ["--block", f"--num-cpus={cpus}", "--node-ip-address=127.0.0.1"]
-        options += [f"--temp-dir={self.folder}/{len(self.nodes)}"]  # as if each were a machine
-        options += ["--object-store-memory=150000000", "--disable-usage-stats"]
-        log = (self.folder / f"node{len(self.nodes)}.log").open("w")
-        command = [str(BIN / "ray"), "start", *options]
-        node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
-        self.nodes.append(node)
-        wait_for(lambda: "Ray runtime started" in Path(log.name).read_text(), 90)
-
-    def stop(self):
-        for node in reversed(self.nodes):
-            node.send_signal(signal.SIGTERM)
-        for node in self.nodes:
-            node.wait(60)
-
-
-def wait_for(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")

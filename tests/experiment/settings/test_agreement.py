@@ -42,7 +42,8 @@ CHANGED = {"sigma": 0.25, "target": "moment", "variance_reduction": "control", "
 CHANGED |= {"orthogonal_noise": True, "second_order_share": 0.5, "learning_rate": 0.1}
 CHANGED |= {"weight_decay": 3.0, "batch_size": 7, "max_steps": 11, "average_width": 0.1}
 CHANGED |= {"clip_norm": 1.5, "validate_every": 2, "patience": 4, "seed": 6}
-CHANGED |= {"optimizer": "muon"}
+CHANGED |= {"optimizer": "muon", "accumulate": 3, "compiled": True, "channels_last": True}
+CHANGED |= {"prefetch": 2}
 
 
 def test_every_setting_reaches_training():
@@ -59,6 +60,8 @@ OUT_OF_RANGE |= {
     "validate_every": 0,
     "clip_norm": -1.0,
     "patience": -1,
+    "accumulate": 9,
+    "prefetch": -1,
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from hosm.experiment.cluster.connection import connect
+from hosm.experiment.cluster.connection import connect, settled
 from hosm.experiment.cluster.train import time_all_reduce, train_on_cluster
 from hosm.experiment.data.datasets import law
 from hosm.experiment.run.machine_load import UNKNOWN, Watch, family_counters, wait_until_quiet
@@ -89,11 +89,14 @@ def time_workers(
         Seconds of a step by loop and workers, a row for each run; and seconds of all-reduces by
         their length (empty with one worker).
     """
-    device = torch.device("cuda" if cluster.use_gpu else "cpu")
     rows, reduced = [], pd.DataFrame({"length": [], "seconds": []})
-    sizes = {"cpus_per_worker": params.threads, "workers": max(params.workers)}
-    sizes["checkpoint_every"] = 0  # the plain loop keeps its state at validations only
+    sizes: dict[str, float] = {"cpus_per_worker": params.threads, "workers": max(params.workers)}
+    sizes |= {
+        "checkpoint_every": 0,
+        "checkpoint_seconds": 0,
+    }  # the plain loop keeps its state at validations only
     with connect(cluster.model_copy(update=sizes)), tempfile.TemporaryDirectory() as folder:
+        device = torch.device("cuda" if settled(cluster).use_gpu else "cpu")
         for run in range(params.repeats):
             with threads(params.threads):
                 train = partial(train_here, _task(params, 1), device=device, report=_keep(folder))
