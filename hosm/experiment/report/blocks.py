@@ -29,7 +29,7 @@ SPLIT = {  # table -> columns whose values become the captions of its parts
     },
     **{f"inverse{ending}": ["Model", "Task"] for ending in ("", LONGER)},
 }
-OF_LONG_RUNS = ("headline-accuracy",)  # tables whose names do not say so
+OF_LONG_RUNS = ("headline-accuracy", "dimension")  # tables whose names do not say so
 OF_NO_RUN = ("verdicts-paper", "verdicts-own", "second-opinions", "photos-published")
 SPACE = "\N{NO-BREAK SPACE}"
 NUMERIC = re.compile(r"[-~]?\d.*|–")

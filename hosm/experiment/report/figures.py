@@ -6,6 +6,7 @@ from hosm.experiment.accuracy.figures import accuracy_drawings
 from hosm.experiment.cost.figures import cost_drawings
 from hosm.experiment.denoising.figures import denoising_drawings
 from hosm.experiment.diffusion.figures import diffusion_drawings
+from hosm.experiment.dimension.figures import dimension_drawings
 from hosm.experiment.diversity.figures import diversity_drawings
 from hosm.experiment.inverse.figures import inverse_drawings
 from hosm.experiment.mixing.figures import mixing_drawings
@@ -20,7 +21,7 @@ from hosm.experiment.uncertainty.figures import uncertainty_drawings
 
 __all__ = ["drawings", "run_of_figure", "write_all"]
 
-OF_TABLE1 = ("accuracy", "joint", "whole")  # at the paper's sizes
+OF_LONG_RUNS = ("accuracy", "joint", "whole", "dimension")  # whose names do not say so
 OF_SAMPLERS = ("faster", "tuning", "curves", "step-bias")
 
 
@@ -36,6 +37,7 @@ def drawings(results: Results) -> Drawings:
         **photos_drawings(results.photos),
         **diffusion_drawings(results.diffusion),
         **inverse_drawings(results.inverse),
+        **dimension_drawings(results.dimension),
         **training_drawings(results.training),
     }
     for name, denoiser in results.denoisers.items():
@@ -52,7 +54,7 @@ def run_of_figure(name: str, results: Results) -> str:
         name: the figure's.
         results: what the stages measured.
     """
-    if name in OF_TABLE1:
+    if name in OF_LONG_RUNS:
         return LONG_RUN
     return results.mixing.shown if name in OF_SAMPLERS else run_name(name)
 

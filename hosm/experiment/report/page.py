@@ -170,7 +170,12 @@ def page_context(
     judged, tables = claims(results), display_tables(results)
     replicated, there = replication(judged, results.opinions), list(figures)
     entries = [_replicated(found, tables, there) for found in replicated]
-    subjects = [_subject(subject, judged, tables, there) for subject in own()]
+    names = {claim.name for claim in judged}
+    subjects = [
+        _subject(subject, judged, tables, there)
+        for subject in own()
+        if names.intersection(subject.claims)
+    ]
     return {
         "findings": findings(results),
         "entries": entries,
@@ -188,6 +193,7 @@ def page_context(
             name: bool(getattr(results, name).whole)
             for name in ("reduction", "mixing", "tabular", "photos", "diffusion", "inverse")
         },
+        "has_dimension": results.dimension is not None,
         "tables": {name: blocks.parts(name, frame) for name, frame in tables.items()},
         "table_runs": {name: blocks.run_of_table(name) for name in tables},
         "figures": {

@@ -692,6 +692,25 @@ def _write_sampling(folder: Path) -> None:
     (folder / "card.json").write_text(json.dumps(made))
 
 
+def _write_dimension(folder: Path) -> None:
+    """Two surfaces, on which the first method errs least."""
+    errors = {"hosm": 0.5, "ESS": 1.0, "TwoNN": 2.5, "TwoNN, one for all": 2.0}
+    folder.mkdir(parents=True)
+    rows = [
+        {"surface": name, "D": 9, "n": 1000, "seed": 1, "method": method, "d": 3.0}
+        | {"error": error + shift, "seconds": 1.0}
+        for name, shift in (("sphere", 0.0), ("roll", 0.1))
+        for method, error in errors.items()
+    ]
+    pd.DataFrame(rows).to_csv(folder / "surfaces.csv", index=False)
+    summary = [
+        {"n": 1000, "method": method, "error": error, "relative": error / 3}
+        | {"median_relative": error / 3, "seconds": 2.0}
+        for method, error in errors.items()
+    ]
+    pd.DataFrame(summary).to_csv(folder / "summary.csv", index=False)
+
+
 def write_inputs(root: Path) -> Path:
     """Write params.yaml, data/prepared and data/results below `root`; return `root`."""
     generator, folder = np.random.default_rng(0), root / "data" / "results"
@@ -736,6 +755,7 @@ def write_inputs(root: Path) -> Path:
     _write_photos(folder, made)
     _write_inverse(folder, made)
     _write_inverse(whole, {**made, "profile": "paper"})
+    _write_dimension(whole / "dimension")
     _write_photos(whole, {**made, "profile": "paper"})
     _write_diffusion(folder, made)
     _write_diffusion(whole, {**made, "profile": "paper"})
