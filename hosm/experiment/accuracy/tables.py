@@ -88,6 +88,7 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
     keys = ["dataset", "regime", "sigma", "target", "rank"]
     means = trials.groupby(keys)["s1_error"].agg(["mean", "sem", "count"]).reset_index()
     means = means[~means["target"].isin(HEADS)]  # which train no s1
+    head = f"Squared error of s1, {_column(means['sem']).lower()}"
     rows = [
         {
             "Data set": named(row["dataset"]),
@@ -95,9 +96,7 @@ def first_order_table(trials: pd.DataFrame) -> pd.DataFrame:
             "σ": f"{row['sigma']:g}",
             "Objective": _trained(row["target"]).removeprefix("s1, ").removeprefix("s2, "),
             "Rank": formats.DASH if row["target"] in FIRST else _rank("s2", row["rank"]),
-            f"Squared error of s1, {_column(means['sem']).lower()}": formats.plus_minus(
-                row["mean"], row["sem"]
-            ),
+            head: formats.plus_minus(row["mean"], row["sem"]),
             "Seeds": formats.count(row["count"]),
         }
         for row in records(means)

@@ -109,7 +109,7 @@ def _logistic():
 def test_one_seed_has_no_standard_error(results, only):
     accuracy = results.accuracy.table1.assign(standard_error=math.nan)
     table = accuracy_tables.accuracy_table(accuracy)
-    assert only(table, Method="s2, moment", Rank="30")["Ours ± s.e., σ = 0.05"] == "7.20"
+    assert only(table, Method="s2, moment", Rank="30")["Ours, one seed, σ = 0.05"] == "7.20"
 
 
 def test_errors_of_s1_are_averaged_over_seeds(results, only):
