@@ -130,7 +130,7 @@ def test_the_comparison_opens_by_rank_and_sigma_with_the_one_error_of_all(served
 def test_the_saved_view_lists_the_estimates_with_settings_and_error(served, seen):
     page = seen("experiments/1/runs?viewStateShareKey=estimates", "mlflow-estimates")
     assert "Error loading shared view state" not in page and "4</strong> matching runs" in page
-    for text in ("Estimates", "hessian_error", "rank", *map(str, ERRORS)):
-        assert text in page
-    first, *others = (page.index(str(error)) for error in sorted(ERRORS))
-    assert all(first < other for other in others)  # the least error comes first
+    for name in ("metrics.`hessian_error`", "params.`rank`", "params.`training.learning_rate`"):
+        assert f'col-id="{name}"' in page
+    errors = re.findall(r'id="cell-metrics.`hessian_error`-\d+"[^>]*>([\d.]+)<', page)
+    assert [float(error) for error in errors] == sorted(ERRORS)  # the least comes first
