@@ -91,7 +91,7 @@ def served(place):
         yield port, ids
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
 
 
 @pytest.fixture(scope="module")

@@ -201,6 +201,27 @@ def test_a_fit_that_diverges_leaves_the_others_and_is_not_tried_again():
     assert timeless(again[0]) == timeless(rows) and not trained
 
 
+def test_each_estimate_is_told_with_its_row_and_the_curve_of_its_own_training(monkeypatch):
+    """Trials run one after another, without Ray."""
+
+    def run_grid(grid, name, tell):
+        found = []
+        for cell in grid.cells:
+            found.append(grid.trial(cell, train, lambda state, name: None, None))
+            tell(cell, found[-1], "FINISHED")
+        return found
+
+    monkeypatch.setattr("hosm.experiment.accuracy.study.sweep.run_grid", run_grid)
+    told = []
+    trials, curves, _ = run_sweep(inputs(), cluster(), "/nowhere", "sweep", told.append)
+    assert len(told) == len(trials)
+    for each in told:
+        assert each.status == "FINISHED" and each.curve
+        for row in (each.row, *each.curve):
+            assert {key: row[key] for key in each.cell} == each.cell
+    assert sum(len(each.curve) for each in told) == len(curves)
+
+
 def test_tables_of_the_sweep_do_not_depend_on_the_hour():
     rows, curves = run_trial(inputs(), inputs().sweep.grid()[0], train)
     assert BEGAN in rows[0]
