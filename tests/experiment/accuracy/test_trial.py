@@ -10,8 +10,15 @@ import torch
 
 from hosm.experiment.accuracy.study.budgets import budgets
 from hosm.experiment.accuracy.study.errors import autodiff_error, s2_error, table1
-from hosm.experiment.accuracy.study.sweep import run_sweep
-from hosm.experiment.accuracy.study.trial import DIVERGED, SweepInputs, run_trial, task_of
+from hosm.experiment.accuracy.study.sweep import _frames, run_sweep
+from hosm.experiment.accuracy.study.trial import (
+    BEGAN,
+    DIVERGED,
+    ENDED,
+    SweepInputs,
+    run_trial,
+    task_of,
+)
 from hosm.experiment.data import datasets
 from hosm.experiment.settings import ClusterParams, SettingsError, SweepParams
 from hosm.experiment.train.training_task import train_here
@@ -74,7 +81,7 @@ def train(task, report, state):
 
 
 def timeless(rows):
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    return [{k: v for k, v in row.items() if k not in ("seconds", BEGAN, ENDED)} for row in rows]
 
 
 def test_every_estimate_of_the_grid_comes_from_one_trial():
@@ -95,6 +102,7 @@ def test_every_estimate_of_the_grid_comes_from_one_trial():
             (row["target"], row["rank"]) for row in rows
         }
         for row in rows:
+            assert row[BEGAN] <= row[ENDED]
             assert np.isfinite([row[name] for name in ERRORS if name in row]).all()
             assert ("s2_error" in row) != (row["target"] in ("dsm", "dsm-vr", "plain"))
 
@@ -186,6 +194,7 @@ def test_an_interrupted_trial_ends_like_one_that_was_not(place, every):
     again = run_trial(given, cell, watched, state=states[place])
     for one, other in zip(whole, again, strict=True):
         assert timeless(one) == timeless(other)
+    assert again[0][0][BEGAN] == whole[0][0][BEGAN]  # of the training of s1, before the stop
     assert not set(trained) & finished
 
 
@@ -205,6 +214,34 @@ def test_a_fit_that_diverges_leaves_the_others_and_is_not_tried_again():
     assert {point["target"] for point in curves} == {"dsm-vr", "jacobian"}
     again = run_trial(given, cell, lambda task, *_: trained.append(task), state=states[-1])
     assert timeless(again[0]) == timeless(rows) and not trained
+
+
+def test_each_estimate_is_told_with_its_row_and_the_curve_of_its_own_training(monkeypatch):
+    """Trials run one after another, without Ray."""
+
+    def run_grid(grid, name, tell):
+        found = []
+        for cell in grid.cells:
+            found.append(grid.trial(cell, train, lambda state, name: None, None))
+            tell(cell, found[-1], "FINISHED")
+        return found
+
+    monkeypatch.setattr("hosm.experiment.accuracy.study.sweep.run_grid", run_grid)
+    told = []
+    trials, curves, _ = run_sweep(inputs(), cluster(), "/nowhere", "sweep", told.append)
+    assert len(told) == len(trials)
+    for each in told:
+        assert each.status == "FINISHED" and each.curve
+        for row in (each.row, *each.curve):
+            assert {key: row[key] for key in each.cell} == each.cell
+    assert sum(len(each.curve) for each in told) == len(curves)
+
+
+def test_tables_of_the_sweep_do_not_depend_on_the_hour():
+    rows, curves = run_trial(inputs(), inputs().sweep.grid()[0], train)
+    assert BEGAN in rows[0]
+    for frame in _frames(rows, curves):
+        assert not {BEGAN, ENDED} & set(frame.columns)
 
 
 def test_heads_of_an_s1_that_diverges_are_lost_with_it():
