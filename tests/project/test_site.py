@@ -36,7 +36,9 @@ frame.onload = () => setTimeout(() => {
   out.textContent = JSON.stringify({
     broken: [...page.images].filter((i) => !i.complete || !i.naturalWidth).map((i) => i.src),
     pictures: page.images.length,
-    nameless: [...page.images].filter((i) => !i.alt).length,
+    // a thumbnail of the gallery has its tutorial's title below it, and nothing to add
+    nameless: [...page.images].filter((i) => !i.alt && !i.closest(".sphx-glr-thumbcontainer"))
+      .length,
     beyond: root.scrollWidth - root.clientWidth,
     wide: wide.map((each) => each.outerHTML.slice(0, 80)),
     unreachable: [...page.querySelectorAll("a[href], summary, button")]
