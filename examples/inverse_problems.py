@@ -52,7 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         print("--quick: a run this small shows that the script works; its numbers mean nothing")
-        options.steps, options.draws = 3, 5
+        options.steps, options.draws = 3, 10
     law, operator = curves(), super_resolution((SIZE,), BLOCK)
     generator = torch.Generator().manual_seed(0)
     y = operator.forward(law.sample(1, generator))

@@ -15,13 +15,15 @@ left.
 # A pandas data frame goes in, and the names of its columns are kept. `verbose=True` would show a
 # bar.
 
+import textwrap
+
 from sklearn.datasets import load_wine
 
 import hosm
 
 X = load_wine(as_frame=True).data
 estimator = hosm.ScoreEstimator(random_state=0).fit(X)
-print(estimator.report_)
+print(textwrap.fill(estimator.report_, 80))
 
 # %%
 # Curvature of each column

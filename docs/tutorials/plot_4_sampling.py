@@ -10,6 +10,8 @@ learned, which has noise of scale sigma on it.
 # A law with two arms
 # -------------------
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import make_moons
@@ -19,7 +21,7 @@ import hosm
 points, _ = make_moons(300, noise=0.08, random_state=0)
 X = pd.DataFrame(points, columns=["x", "y"])
 estimator = hosm.ScoreEstimator(random_state=0).fit(X)
-print(estimator.report_)
+print(textwrap.fill(estimator.report_, 80))
 
 # %%
 # Draw

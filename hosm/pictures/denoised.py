@@ -68,7 +68,9 @@ class DenoisedPicture:
             low, high = float(values.min()), float(values.max())
             about = f"{name}: black {low:.3g}, white {high:.3g}"
             code = base64.b64encode(thumbnail(values)).decode()
-            parts.append(f'<img alt="{about}" title="{about}" src="data:image/png;base64,{code}">')
+            image = f'<img alt="{name}" src="data:image/png;base64,{code}">'
+            caption = f"<figcaption>{about}</figcaption>"
+            parts.append(f'<figure style="display: inline-block">{image}{caption}</figure>')
         return "\n".join(parts)
 
     @property

@@ -163,16 +163,15 @@ class PictureDenoiser:
 
         Raises:
             ValueError: pictures of several kinds, too small, not finite, or without contrast;
-                pairs that do not fit them; a start of another network; an argument out of its
-                range; or a checkpoint of another run.
+                pairs or a start that do not fit; an argument out of range; another checkpoint.
             FloatingPointError: the training diverged.
         """
         pages = self._seen(pictures, noise, pairs)
         check_count("crop", self.crop, 16)
         channels = _channels(page_shapes(pages), self.crop)
         self.unit_ = _largest(pages)
-        low, high = self.sigma or self._usual_range()
-        self.sigma_ = cast("tuple[float, float]", check_scales((float(low), float(high))))
+        low, high = map(float, self.sigma or self._usual_range())
+        self.sigma_ = cast("tuple[float, float]", check_scales((low, high)))
         train, held = _divided(pages, self.crop)
         model, seen = self._begin(channels, start)
         settings = self._settings(model.sigma)

@@ -587,7 +587,7 @@ def test_help_has_an_example_that_can_be_parsed(run, capsys, name):
 
 
 def test_an_interrupted_command_ends_in_one_line(run, monkeypatch, models):
-    def interrupted(options, report):
+    def interrupted(options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(commands, "info", interrupted)

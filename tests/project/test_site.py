@@ -36,7 +36,9 @@ frame.onload = () => setTimeout(() => {
   out.textContent = JSON.stringify({
     broken: [...page.images].filter((i) => !i.complete || !i.naturalWidth).map((i) => i.src),
     pictures: page.images.length,
-    nameless: [...page.images].filter((i) => !i.alt).length,
+    // a thumbnail of the gallery has its tutorial's title below it, and nothing to add
+    nameless: [...page.images].filter((i) => !i.alt && !i.closest(".sphx-glr-thumbcontainer"))
+      .length,
     beyond: root.scrollWidth - root.clientWidth,
     wide: wide.map((each) => each.outerHTML.slice(0, 80)),
     unreachable: [...page.querySelectorAll("a[href], summary, button")]
@@ -122,6 +124,8 @@ def test_a_page_is_light_or_dark_as_the_reader_wishes(site, page):
 def test_each_link_within_the_site_leads_somewhere(site):
     folder, _ = site
     pages = {path: path.read_text() for path in folder.rglob("*.html")}
+    # viewcode's pages of source code have links of their own, which it does not check
+    pages = {path: text for path, text in pages.items() if "_modules" not in path.parts}
     names = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
     broken = []
     for path, text in pages.items():
@@ -145,7 +149,7 @@ def test_each_tutorial_shows_its_output_and_its_pictures(site):
 
 def test_each_module_of_the_library_is_in_the_reference():
     pages = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
-    internal = {"__init__", "arrays", "checks", "conventions", "stored", "writing"}
+    internal = {"__init__"}
     modules = {path.stem for path in (ROOT / "hosm").glob("*.py")} - internal
     modules |= {path.parent.name for path in (ROOT / "hosm").glob("*/__init__.py")}
     modules -= {"experiment", "moved"}
