@@ -184,7 +184,7 @@ def joint_figure(accuracy: pd.DataFrame) -> Figure:
         if (alone := _of_method(records(group), BASELINE))
         and (joint := _of_method(records(group), JOINT))
     ]
-    figure, axes = grid(1, 1, 1.3 + 0.32 * max(1, len(parts)))
+    figure, axes = grid(1, 1, 1.4 + 0.32 * max(1, len(parts)))
     ax = axes[0][0]
     for height, (_, *pair) in enumerate(parts):
         ax.plot([row["mean"] for row in pair], [height] * 2, color="#bbbbbb", zorder=1)
