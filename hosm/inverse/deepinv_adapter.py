@@ -70,7 +70,8 @@ class ScoreDenoiser(Denoiser):
         known = getattr(self.model, "sigma", None)
         scale = max(scale, known[0]) if isinstance(known, tuple) else scale
         flat = x.flatten(1)
-        return denoised(flat, *self.model(flat, scale), scale)
+        s1, s2 = self.model(flat, scale)
+        return denoised(flat, s1, s2, scale)
 
     def forward(self, x: Tensor, sigma: Tensor | float, **ignored: Any) -> Tensor:  # noqa: ANN401
         """Return the mean of the clean pictures, in the shape of x.
