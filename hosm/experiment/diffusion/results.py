@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.presenting.longer_runs import WithLonger, read_with_longer
-from hosm.experiment.shared.files import read_frames, read_json
+from hosm.experiment.presenting.longer_runs import WithLonger, read_tables
 
 __all__ = ["BOTH", "EXACT", "LEARNED", "TRACE", "Diffusion", "DiffusionRun", "load_diffusion"]
 
@@ -15,6 +14,7 @@ EXACT, LEARNED = "exact", "network"  # where the mean comes from
 BOTH = "diagonal plus low rank"  # the covariance of the network
 TRACE = "trace of s2"
 TIMES = "seconds seconds_low seconds_high repeats"
+CARD = "profile commit hardware settings"
 FRAMES = {  # field -> file, and the columns that a report needs
     "steps": ("steps.csv", "steps seed mean covariance gap distance evaluations"),
     "seconds": ("seconds.csv", f"covariance points {TIMES}"),
@@ -43,11 +43,6 @@ class DiffusionRun:
 Diffusion = WithLonger[DiffusionRun]
 
 
-def _read(folder: Path) -> DiffusionRun:
-    card = read_json(folder / "card.json", "profile commit hardware settings")
-    return DiffusionRun(**read_frames(folder, FRAMES), card=card)
-
-
 def load_diffusion(results: Path, kept: Path) -> Diffusion:
     """Read the study of diffusion.
 
@@ -59,4 +54,4 @@ def load_diffusion(results: Path, kept: Path) -> Diffusion:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column or an entry, or holds no rows.
     """
-    return read_with_longer(_read, results / "diffusion", kept / "diffusion")
+    return read_tables(DiffusionRun, "diffusion", FRAMES, CARD, results, kept)

@@ -18,7 +18,7 @@ from hosm.experiment.shared.files import Arrays, read_arrays
 
 __all__ = ["draws_figure", "problems_figure"]
 
-DRAWS, SHOWN = 6, 3  # pictures beside each other: of a sampler, and of a posterior
+DRAWS, SHOWN = 6, 4  # pictures beside each other: of a sampler, and of a posterior
 ROW = 0.36  # inches
 NAMES = {
     "covariance": "ours",
@@ -63,25 +63,28 @@ def draws_figure(draws: Arrays) -> Figure:
 
 @styled
 def problems_figure(kept: Arrays) -> Figure:
-    """Draw a digit, its measurement, and the mean, deviations and draws of each method.
+    """Draw a digit beside its measurement, and below the mean, deviations and draws by method.
 
     Args:
         kept: by names such as `Gaussian blur/dps`: mean, standard deviation and draws, (n, D);
-            under `truth` and `measurement` flat pictures.
+            under `truth` and `measurement` flat pictures, the latter brought back by A^T.
     """
     tasks = list(dict.fromkeys(name.split("/")[0] for name in kept))
     methods = [name for name in NAMES if f"{tasks[0]}/{name}" in kept]
-    figure, axes = grid(len(methods), len(tasks), 0.3 + ROW * len(methods), bare=True)
+    names = ["digit, measurement", *(NAMES[method] for method in methods)]
+    figure, axes = grid(len(names), len(tasks), 0.3 + ROW * len(names), bare=True)
     for column, task in enumerate(tasks):
-        truth = _square(kept[f"{task}/truth"])
-        axes[0][column].set_title(task)
-        for row, method in zip(axes, methods, strict=True):
+        seen = kept[f"{task}/measurement"]
+        lines = [_beside(np.stack([kept[f"{task}/truth"], seen / np.abs(seen).max()]))]
+        for method in methods:
             mean, spread, *found = kept[f"{task}/{method}"].astype(float)
-            parts = [_square(mean), 2 * _square(spread), *map(_square, found[:SHOWN])]
-            whole = np.concatenate([truth, *parts], 1)
-            row[column].imshow(whole, cmap="gray", vmin=0, vmax=1)
-            if not column:
-                row[0].set_ylabel(NAMES[method], rotation=0, ha="right", va="center")
+            lines.append(_beside(np.stack([mean, 2 * spread, *found[:SHOWN]])))
+        for row, line in zip(axes, lines, strict=True):
+            row[column].imshow(line, cmap="gray", vmin=0, vmax=1)
+            row[column].set_anchor("W")
+        axes[0][column].set_title(task)
+    for row, name in zip(axes, names, strict=True):
+        row[0].set_ylabel(name, rotation=0, ha="right", va="center")
     return figure
 
 

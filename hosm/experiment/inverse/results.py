@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.presenting.longer_runs import WithLonger, read_with_longer
-from hosm.experiment.shared.files import read_frames, read_json
+from hosm.experiment.presenting.longer_runs import WithLonger, read_tables
 
 __all__ = ["EXACT", "LEVELS", "NAMES", "OURS", "Inverse", "InverseRun", "load_inverse"]
 
@@ -23,6 +22,7 @@ NAMES = {  # method -> as a reader sees it
     EXACT: EXACT,
 }
 COVERAGES = " ".join(f"coverage_{level:g}" for level in LEVELS)
+CARD = "profile commit hardware settings"
 FRAMES = {  # field -> file, and the columns that a report needs
     "methods": (
         "methods.csv",
@@ -45,11 +45,6 @@ class InverseRun:
 Inverse = WithLonger[InverseRun]
 
 
-def _read(folder: Path) -> InverseRun:
-    card = read_json(folder / "card.json", "profile commit hardware settings")
-    return InverseRun(**read_frames(folder, FRAMES), card=card)
-
-
 def load_inverse(results: Path, kept: Path) -> Inverse:
     """Read the study of linear inverse problems.
 
@@ -61,4 +56,4 @@ def load_inverse(results: Path, kept: Path) -> Inverse:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column or an entry, or holds no rows.
     """
-    return read_with_longer(_read, results / "inverse", kept / "inverse")
+    return read_tables(InverseRun, "inverse", FRAMES, CARD, results, kept)

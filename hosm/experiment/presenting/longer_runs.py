@@ -5,10 +5,12 @@ same name with `LONGER` at its end. Wherever a number is shown, `THIS_RUN` or `L
 of the two it is of.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from hosm.experiment.shared.files import read_frames, read_json
 
 __all__ = [
     "LONGER",
@@ -17,6 +19,7 @@ __all__ = [
     "WithLonger",
     "is_longer",
     "read_runs",
+    "read_tables",
     "read_with_longer",
     "run_name",
     "short_name",
@@ -86,3 +89,32 @@ def read_with_longer(read: Callable[[Path], Found], run: Path, longer: Path) -> 
         longer: the same of a longer run; it may be missing.
     """
     return WithLonger(read(run), read(longer) if longer.is_dir() else None)
+
+
+def read_tables(
+    kind: Callable[..., Found],
+    name: str,
+    files: Mapping[str, tuple[str, str]],
+    entries: str,
+    results: Path,
+    kept: Path,
+) -> WithLonger[Found]:
+    """Read the tables and the card of a study, of this run and of what is kept of a longer one.
+
+    Args:
+        kind: made of the tables by their names, and of the `card`.
+        name: of the study's folder.
+        files: name of a table -> its file, and the columns that it must have.
+        entries: of the card, separated by spaces.
+        results: the folder `data/results`.
+        kept: the folder `reports/whole` of what is kept of longer runs.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file lacks a column or an entry, or holds no rows.
+    """
+
+    def read(folder: Path) -> Found:
+        return kind(**read_frames(folder, files), card=read_json(folder / "card.json", entries))
+
+    return read_with_longer(read, results / name, kept / name)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from hosm.experiment.presenting.longer_runs import WithLonger, read_with_longer
-from hosm.experiment.shared.files import read_frames, read_json
+from hosm.experiment.presenting.longer_runs import WithLonger, read_tables
 
 __all__ = ["Reduction", "ReductionRun", "load_reduction"]
 
+CARD = "profile commit hardware"
 FRAMES = {  # field -> file, and the columns that a report needs
     "curves": (
         "curves.csv",
@@ -50,11 +50,6 @@ class ReductionRun:
 Reduction = WithLonger[ReductionRun]
 
 
-def _read(folder: Path) -> ReductionRun:
-    card = read_json(folder / "card.json", "profile commit hardware")
-    return ReductionRun(**read_frames(folder, FRAMES), card=card)
-
-
 def load_reduction(results: Path, kept: Path) -> Reduction:
     """Read the runs with and without variance reduction.
 
@@ -66,4 +61,4 @@ def load_reduction(results: Path, kept: Path) -> Reduction:
         FileNotFoundError: a file is missing.
         ValueError: a file lacks a column, or holds no rows.
     """
-    return read_with_longer(_read, results / "reduction", kept / "reduction")
+    return read_tables(ReductionRun, "reduction", FRAMES, CARD, results, kept)

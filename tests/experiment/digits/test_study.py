@@ -93,7 +93,7 @@ def test_every_method_on_every_measurement_of_digits(tmp_path):
     assert (found["products"] == 0).equals(found["method"].isin(["covariance", "diagonal"]))
     kept = dict(np.load(tmp_path / "pictures.npz"))
     assert kept["Gaussian blur/dps"].shape == (2 + problems.SHOWN, D)
-    assert len(problems_figure(kept).axes) == 24
+    assert len(problems_figure(kept).axes) == 28
 
 
 def test_a_training_goes_on_and_ends_with_a_model(tmp_path, monkeypatch):

@@ -148,7 +148,8 @@ def _measure(model: ScoreModel, data: DataSet, options: argparse.Namespace, fold
     others = torch.tensor(data.validation)[: options.tuning]
     for task, operator in tasks().items():
         y = _measured(operator, truth, 0)
-        kept |= {f"{task}/truth": truth[0].numpy(), f"{task}/measurement": y[0].numpy()}
+        seen = operator.adjoint(y)[0]
+        kept |= {f"{task}/truth": truth[0].numpy(), f"{task}/measurement": seen.numpy()}
         for method in METHODS:
             if (task, method) in done:
                 continue
