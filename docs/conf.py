@@ -31,7 +31,7 @@ CONTENTS = {  # title of a part of the site -> its pages, in the order in which 
     "Begin": ("installation", "which-function", "gallery/index", "guide", "glossary"),
     "Subjects": (
         *("tables", "photographs", "uncertainty", "sampling", "diffusion"),
-        *("inverse-problems", "dimension", "targets", "cost"),
+        *("inverse-problems", "dimension", "causal", "targets", "cost"),
     ),
     "Use": (
         *("command-line", "examples", "experiment", "compare-runs", "first-cluster", "cluster"),

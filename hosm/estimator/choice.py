@@ -57,6 +57,7 @@ AWAY, AWAY_POINTS = 0.003, 2000  # weight of points far from the rows, and how m
 FLOOR = 1e-12
 AWAY_SCALE = 2.0  # standard deviations of these points, over those of the rows
 MOST_SEARCHED = 2_000_000  # numbers in the rows that choose
+AT_ONCE = 2**19  # numbers of derivatives
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
 
 
@@ -220,14 +221,13 @@ class _Rows:
         y = x.repeat(self.draws, 1)
         return y + sigma * torch.randn(y.shape, generator=generator, dtype=x.dtype).to(x.device)
 
-    def loss(self, s: Tensor, h: Tensor) -> Tensor:
+    def over_draws(self, losses: Sequence[Tensor]) -> Tensor:
         """Return the mean loss of each held-out row of a fold, (m, L).
 
         Args:
-            s: scores of L models at the held-out points, shape (draws m, D, L).
-            h: second derivatives there, of the same shape.
+            losses: of L models at the held-out points in turn, together of shape (draws m, L).
         """
-        loss = s.square().sum(1) / 2 + h.sum(1)
+        loss = torch.cat([*losses])
         return loss.view(self.draws, -1, loss.shape[1]).mean(0)
 
 
@@ -279,8 +279,8 @@ class _Base:
 
     def alone(self) -> Candidate:
         """Judge the law without correction."""
-        held = [self.held(k) for k in range(len(self.models))]
-        losses = [self.rows.loss(s[..., None], h[..., None])[:, 0] for s, h in held]
+        held = [[each.unsqueeze(2) for each in self.held(k)] for k in range(len(self.models))]
+        losses = [self.rows.over_draws([_loss(s, h)])[:, 0] for s, h in held]
         return Candidate(
             law=self.law,
             width=None,
@@ -288,14 +288,42 @@ class _Base:
             penalty=None,
             sigma=self.rows.sigma,
             loss=torch.cat(losses),
-            variation=_variation([h for _, h in held]),
+            variation=float(_variation([_moments(h) for _, h in held])),
             models=self.models,
         )
 
 
-def _variation(parts: Sequence[Tensor]) -> float:
-    """Return the variance of second derivatives between points, summed over columns."""
-    return float(torch.cat([*parts]).var(0).sum())
+def _loss(s: Tensor, h: Tensor) -> Tensor:
+    """Return the loss of L models at each point, (N, L), for scores and second derivatives.
+
+    Args:
+        s: scores, shape (N, D, L).
+        h: second derivatives, of the same shape.
+    """
+    return s.square().sum(1) / 2 + h.sum(1)
+
+
+Moments = tuple[int, Tensor, Tensor]
+
+
+def _moments(h: Tensor) -> Moments:
+    """Return the number of points, the mean over them, and the sum of squares about it."""
+    mean = h.mean(0)
+    return len(h), mean, (h - mean).square().sum(0)
+
+
+def _variation(parts: Sequence[Moments]) -> Tensor:
+    """Return the variance of second derivatives between points, summed over columns, (L,).
+
+    Args:
+        parts: `_moments` of the points in turn, shape (N, D, L) each.
+    """
+    counts, means, squares = zip(*parts, strict=True)
+    n = torch.tensor(counts).to(means[0]).view(-1, 1, 1)
+    each = torch.stack(means)
+    mean = (n * each).sum(0) / n.sum()
+    total = torch.stack(squares).sum(0) + (n * (each - mean).square()).sum(0)
+    return (total / (n.sum() - 1)).sum(0)
 
 
 class _Correction:
@@ -343,6 +371,7 @@ class _Correction:
         weights = [self.weights(b, near, k) for k, (b, _) in enumerate(linear)]
         judged = [self._judged(base, w, k) for k, w in enumerate(weights)]
         losses = torch.cat([loss for loss, _ in judged])
+        variations = _variation([each for _, moments in judged for each in moments])
         return [
             Candidate(
                 law=base.law,
@@ -351,7 +380,7 @@ class _Correction:
                 penalty=float(penalty),
                 sigma=self.rows.sigma,
                 loss=losses[:, j],
-                variation=_variation([h[..., j] for _, h in judged]),
+                variation=float(variations[j]),
                 models=[
                     replace(model, bumps=self.bumps.with_weights(w[:, j]))
                     for model, w in zip(base.models, weights, strict=True)
@@ -360,12 +389,20 @@ class _Correction:
             for j, penalty in enumerate(near)
         ]
 
-    def _judged(self, base: _Base, weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return losses of a fold's rows, (m, L), and second derivatives there, (N, D, L)."""
-        first, second = self.bumps.derivatives(self.rows.held[k], weights)
-        s, h = base.held(k)
-        second += h.unsqueeze(2)
-        return self.rows.loss(first.add_(s.unsqueeze(2)), second), second
+    def _judged(self, base: _Base, weights: Tensor, k: int) -> tuple[Tensor, list[Moments]]:
+        """Return losses of a fold's rows, (m, L), and `_moments` of second derivatives there.
+
+        The derivatives of all L penalties are many, and are taken of some points at a time.
+        """
+        losses, moments = [], []
+        size = max(1, AT_ONCE // (self.rows.x.shape[1] * weights.shape[1]))
+        held = (self.rows.held[k], *base.held(k))
+        for y, s, h in zip(*(each.split(size) for each in held), strict=True):
+            first, second = self.bumps.derivatives(y, weights)
+            second += h.unsqueeze(2)
+            losses.append(_loss(first.add_(s.unsqueeze(2)), second))
+            moments.append(_moments(second))
+        return self.rows.over_draws(losses), moments
 
 
 def _search(

@@ -90,8 +90,8 @@ class _Fit:
         """
         if self.task.spec.regime != "finite" or not self.diagonal or self.task.first is None:
             return {}
-        train, held_out = (torch.tensor(self.arrays[part]) for part in ("train", "validation"))
-        found = shrunk(model, train, held_out, self.cell["sigma"], self.cell["seed"])
+        train, validation = (torch.tensor(self.arrays[each]) for each in ("train", "validation"))
+        found = shrunk(model, train, validation, self.cell["sigma"], self.cell["seed"])
         return {"shrunk_error": self.error(found, self.test), "share": found.share}
 
     def _watch(self, step: int, weights: dict[str, Tensor]) -> None:
