@@ -7,7 +7,7 @@ import pytest
 import ray
 import torch
 
-from hosm.experiment.cluster import tune
+from hosm.experiment.cluster import tune, worker
 from hosm.experiment.cluster.connection import settled, worker_capacity
 from hosm.experiment.run.process import StageError
 from hosm.experiment.settings import ClusterParams, load_params
@@ -102,3 +102,15 @@ def test_ray_lends_each_trial_its_share(tmp_path):
     assert [(row["gpus"], row["share"]) for (row,) in (each["rows"] for each in found)] == [
         (1, 0.5)
     ] * 2
+
+
+@pytest.mark.parametrize(("rounds", "said"), [(True, "TF32"), (False, "float32")])
+def test_the_log_says_whether_products_are_rounded(rounds, said, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = rounds
+    try:
+        found = worker._described(torch.device("cuda"))
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert found.startswith(f"on a GPU: products of matrices in {said}, convolutions in ")
