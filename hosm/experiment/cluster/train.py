@@ -19,6 +19,7 @@ import ray
 import ray.train
 import torch
 import torch.distributed
+from ray.exceptions import RayError
 from ray.train import (
     FailureConfig,
     LoggingConfig,
@@ -99,10 +100,17 @@ def _fit(
             callbacks=callbacks,
         ),
     )
+    head = ray.get_runtime_context().gcs_address
     try:
-        return _aside(trainer.fit).return_value
+        return _aside(trainer.fit, head).return_value
     except ray.train.TrainingFailedError as error:
         raise StageError(f"training of {what} failed: {_reason(error)}") from error
+    except RayError as error:  # what carried the run out is lost, as with the node of the head
+        if unreachable(head):
+            raise StageError(_gone(head)) from error
+        raise StageError(
+            f"training of {what} failed: {why(error)}; a new start goes on from the last state"
+        ) from error
 
 
 def _reason(error: ray.train.TrainingFailedError) -> str:
@@ -114,7 +122,15 @@ def _reason(error: ray.train.TrainingFailedError) -> str:
     return f"worker {rank}: {why(failure)}"
 
 
-def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+def _gone(head: str) -> str:
+    """Return what to say where the head at an address no longer answers."""
+    return (
+        f"the head of the Ray cluster at {head} is gone; once there is one again, a new start "
+        "goes on from the last state"
+    )
+
+
+def _aside(function: Callable[[], Any], head: str) -> Any:  # noqa: ANN401
     """Return function(), called in a thread of its own.
 
     In the main thread Ray would take Ctrl-C over, end the workers at once and exit as if all were
@@ -133,14 +149,11 @@ def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
             outcome.set_exception(error)
 
     threading.Thread(target=call, daemon=True).start()
-    head, missed = ray.get_runtime_context().gcs_address, 0
+    missed = 0
     while not wait([outcome], timeout=LOOK).done and missed < MISSES:
         missed = missed + 1 if unreachable(head) else 0
     if not outcome.done():
-        raise StageError(
-            f"the head of the Ray cluster at {head} is gone; once there is one again, a new start "
-            "goes on from the last state"
-        )
+        raise StageError(_gone(head))
     return outcome.result()
 
 
