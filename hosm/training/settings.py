@@ -107,10 +107,10 @@ class Settings:
             raise ValueError(f"patience must be at least 1 or None, got {self.patience}")
         if self.prefetch < 0:
             raise ValueError(f"prefetch must be at least 0, got {self.prefetch}")
+        for name in ("batch_size", "max_steps", "validate_every", "accumulate"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.accumulate > self.batch_size:
             raise ValueError(
                 f"accumulate must be at most batch_size = {self.batch_size}, got {self.accumulate}"
             )
-        for name in ("batch_size", "max_steps", "validate_every", "accumulate"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

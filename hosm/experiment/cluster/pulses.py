@@ -3,8 +3,9 @@
 Workers take their steps together, so one that stands still stops all of them, and Ray sees nothing
 amiss. Each worker therefore tells an actor now and then which step it is in and whether it waits
 for the others. Once none of them has moved for long, those that do not wait, or that have fallen
-silent, are named; the workers that hear of it end, and Ray starts the group again. Before the first
-step nobody is named: how long a start takes depends on the machine, and torch has its own timeout.
+silent, are named; the workers that hear of it end, and Ray starts the group again. Before the
+first step nobody is named: how long a start takes depends on the machine, and torch has a timeout
+of its own.
 """
 
 import os
@@ -84,10 +85,9 @@ class Pulses:
             if not each.doing[1] or now - each.spoke > self.patience / 2
         ]
         step = max(each.doing[0] for each in self.heard.values())
-        who = (
-            " and ".join(guilty) or f"the link between {len(self.heard)} workers, which all wait,"
-        )
-        return f"{who} has stood still in step {step} for {self.patience:g} s"
+        who, verb = " and ".join(guilty), "have" if len(guilty) > 1 else "has"
+        who = who or f"the link between {len(self.heard)} workers, which all wait,"
+        return f"{who} {verb} stood still in step {step} for {self.patience:g} s"
 
 
 class Pulse:

@@ -19,6 +19,7 @@ import ray
 import ray.train
 import torch
 import torch.distributed
+from ray.exceptions import RayError
 from ray.train import (
     FailureConfig,
     LoggingConfig,
@@ -99,10 +100,17 @@ def _fit(
             callbacks=callbacks,
         ),
     )
+    head = ray.get_runtime_context().gcs_address
     try:
-        return _aside(trainer.fit).return_value
+        return _aside(trainer.fit, head).return_value
     except ray.train.TrainingFailedError as error:
         raise StageError(f"training of {what} failed: {_reason(error)}") from error
+    except RayError as error:  # what carried the run out is lost, as with the node of the head
+        if unreachable(head):
+            raise StageError(_gone(head)) from error
+        raise StageError(
+            f"training of {what} failed: {why(error)}; a new start goes on from the last state"
+        ) from error
 
 
 def _reason(error: ray.train.TrainingFailedError) -> str:
@@ -114,7 +122,15 @@ def _reason(error: ray.train.TrainingFailedError) -> str:
     return f"worker {rank}: {why(failure)}"
 
 
-def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+def _gone(head: str) -> str:
+    """Return what to say where the head at an address no longer answers."""
+    return (
+        f"the head of the Ray cluster at {head} is gone; once there is one again, a new start "
+        "goes on from the last state"
+    )
+
+
+def _aside(function: Callable[[], Any], head: str) -> Any:  # noqa: ANN401
     """Return function(), called in a thread of its own.
 
     In the main thread Ray would take Ctrl-C over, end the workers at once and exit as if all were
@@ -133,14 +149,11 @@ def _aside(function: Callable[[], Any]) -> Any:  # noqa: ANN401
             outcome.set_exception(error)
 
     threading.Thread(target=call, daemon=True).start()
-    head, missed = ray.get_runtime_context().gcs_address, 0
+    missed = 0
     while not wait([outcome], timeout=LOOK).done and missed < MISSES:
         missed = missed + 1 if unreachable(head) else 0
     if not outcome.done():
-        raise StageError(
-            f"the head of the Ray cluster at {head} is gone; once there is one again, a new start "
-            "goes on from the last state"
-        )
+        raise StageError(_gone(head))
     return outcome.result()
 
 
@@ -206,10 +219,49 @@ def _passed_on(
             outcome.set_exception(error)
 
     threading.Thread(target=listen, daemon=True).start()
-    yield
-    queue.put(None)
-    outcome.result()
-    queue.shutdown()
+    try:
+        yield
+        queue.put(None)
+        outcome.result()
+    finally:
+        queue.shutdown(force=True)
+
+
+def _config(
+    task: TrainingTask, params: ClusterParams, states: SavedStates, listens: bool
+) -> dict[str, Any]:
+    """Return what travels to the workers, but for where they log to (see `worker.work`)."""
+    watched = params.workers > 1 and params.hang_seconds > 0
+    return {
+        "task": replace(task, train=None, validation=None),
+        "train": ray.put(task.train),
+        "validation": ray.put(task.validation),
+        "threads": params.cpus_per_worker,
+        "states": states.place,
+        "checkpoints_kept": params.checkpoints_kept,
+        "checkpoint_every": params.checkpoint_every,
+        "checkpoint_seconds": params.checkpoint_seconds,
+        "listener": Queue(actor_options={"num_cpus": 0}) if listens else None,
+        "pulses": watch_over(params.hang_seconds) if watched else None,
+        "pause": min(5.0, params.hang_seconds / 10),
+    }
+
+
+def _result(task: TrainingTask, answer: dict[str, Any]) -> TrainingResult:
+    """Return what a run learned, by the answer of its workers.
+
+    Raises:
+        DivergedRun: a loss was not finite.
+        StageError: it failed, and would again.
+    """
+    if "failed" in answer:
+        raise StageError(f"training of {task.name} failed: {answer['failed']}")
+    if "diverged" in answer:
+        diverged = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
+        diverged.last = answer["last"]
+        raise diverged
+    weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
+    return TrainingResult(weights, **answer)
 
 
 def train_on_cluster(
@@ -240,28 +292,13 @@ def train_on_cluster(
         DivergedRun: a loss is not finite.
         StageError: training failed.
     """
-    train, validation = ray.put(task.train), ray.put(task.validation)
     arrays = [task.train, task.validation, *(task.first or {}).values()]
     digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
     parts = (__version__, task.spec.model_dump(), task.ranks, digest)
     name = f"{task.name}-{key_of(*parts)}"
     states = SavedStates(f"{storage}/{name}/states", params.checkpoints_kept)
     states.answer()  # nobody waits for a state that an earlier driver asked for
-    watched = params.workers > 1 and params.hang_seconds > 0
-    config: dict[str, Any] = {
-        "task": replace(task, train=None, validation=None),
-        "train": train,
-        "validation": validation,
-        "threads": params.cpus_per_worker,
-        "states": states.place,
-        "checkpoints_kept": params.checkpoints_kept,
-        "checkpoint_every": params.checkpoint_every,
-        "checkpoint_seconds": params.checkpoint_seconds,
-        "tracking": tracking,
-        "listener": None if report is None else Queue(actor_options={"num_cpus": 0}),
-        "pulses": watch_over(params.hang_seconds) if watched else None,
-        "pause": min(5.0, params.hang_seconds / 10),
-    }
+    config = {**_config(task, params, states, report is not None), "tracking": tracking}
     try:
         with _passed_on(config["listener"], report, reported):
             answer = dict(_fit(work, config, params, storage, name, task.name, callbacks))
@@ -273,11 +310,4 @@ def train_on_cluster(
         if states.request(PATIENCE):
             print("stopped; a new start goes on from this very step", flush=True)
         raise
-    if "failed" in answer:
-        raise StageError(f"training of {task.name} failed: {answer['failed']}")
-    if "diverged" in answer:
-        diverged = DivergedRun(f"training of {task.name} failed: {answer['diverged']}")
-        diverged.last = answer["last"]
-        raise diverged
-    weights = {key: torch.tensor(value) for key, value in answer.pop("weights").items()}
-    return TrainingResult(weights, **answer)
+    return _result(task, answer)

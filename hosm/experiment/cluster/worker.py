@@ -262,6 +262,14 @@ def _hush(package: str) -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
+def _described(device: torch.device) -> str:
+    """Return a GPU in words, and whether its float32 products are rounded to TF32."""
+    rounds = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    matrices, convolutions = ("TF32" if each else "float32" for each in rounds)
+    name = torch.cuda.get_device_name(device)
+    return f"on {name}: products of matrices in {matrices}, convolutions in {convolutions}"
+
+
 def work(config: dict[str, Any]) -> dict[str, Any] | None:
     """Run one worker; rank 0 returns the result, or why there is none and will be none.
 
@@ -285,6 +293,8 @@ def work(config: dict[str, Any]) -> dict[str, Any] | None:
     reporter = _Reporter(rank, config, states, agreed, _noticed())
     state = agreed(states.newest(tell=partial(print, flush=True)) if rank == 0 else None)
     if rank == 0:
+        if device.type == "cuda":
+            print(_described(device), flush=True)
         if state is not None:
             reporter.take_up(state, workers)
         reporter.watch()

@@ -138,7 +138,8 @@ def test_every_setting_of_a_model_reaches_the_training_loop():
     values |= {"orthogonal_noise": True, "second_order_share": 0.5, "seed": 4}
     values |= {"learning_rate": 0.1, "weight_decay": 3.0, "batch_size": 7, "max_steps": 9}
     values |= {"average_width": 0.2, "clip_norm": 5.0, "validate_every": 2, "patience": 6}
-    values |= {"optimizer": "muon"}
+    values |= {"optimizer": "muon", "accumulate": 3, "compiled": True, "channels_last": True}
+    values |= {"prefetch": 2}
     chosen = training_settings(spec(**values, regime="finite"))
     shared = {field.name for field in fields(Settings)} - {"diagonal"}
     assert shared == set(values)

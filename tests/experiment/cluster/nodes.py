@@ -59,7 +59,7 @@ class Cluster:
         command = [str(BIN / "ray"), "start", *options]
         node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
         self.nodes.append(node)
-        wait_for(lambda: "Ray runtime started" in Path(log.name).read_text(), 90)
+        wait_for(lambda: "Ray runtime started" in Path(log.name).read_text(), 180)
 
     def drain(self, seconds):
         """Give notice that the node which is not the head will be taken away, as a cloud does."""
