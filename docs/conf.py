@@ -32,7 +32,15 @@ CONTENTS = {  # title of a part of the site -> its pages, in the order in which 
         *("tables", "photographs", "uncertainty", "sampling", "diffusion"),
         *("inverse-problems", "dimension", "targets", "cost"),
     ),
-    "Use": ("command-line", "examples", "experiment", "cluster", "troubleshooting"),
+    "Use": (
+        "command-line",
+        "examples",
+        "experiment",
+        "cluster",
+        "kubernetes",
+        "security",
+        "troubleshooting",
+    ),
     "Reproduction": ("claims", "negative-results"),
     "Reference": ("formalism", "reference/index", "contributing", "changelog"),
 }

@@ -18,6 +18,7 @@ import numpy as np
 
 from hosm.io.formats import Array, import_package, note, of_another_package
 from hosm.io.page_values import checked, turned_shape, upright, without_alpha
+from hosm.io.unpacking import check_unpacked
 
 __all__ = ["read_tiff", "tiff_shapes"]
 
@@ -121,6 +122,9 @@ def read_tiff(path: Path) -> list[Array]:
         ImportError: tifffile is not installed, or the package that its compression needs.
     """
     with _blocks(path) as blocks:
+        check_unpacked(
+            sum(math.prod(each.shape) * each.page.dtype.itemsize for each in blocks), path
+        )
         return [checked(page) for block in blocks for page in _pictures(block, path)]
 
 
