@@ -29,7 +29,7 @@ def main(seconds, *names):
         found = [line for line in lines if line.startswith(f"{name}-") or "SUMMARY" in line]
         outcome = runs[-1] if runs else f"ended with {done.returncode}: {lines[-1:]}"
         print(f"{name}: {outcome}", *found, sep="\n  ", flush=True)
-    print(f"{tried} inputs of {len(chosen)} readers; kept as cases: {len([*CASES.glob("*-*")])}")
+    print(f"{tried} inputs of {len(chosen)} readers; kept as cases: {len([*CASES.glob('*-*')])}")
 
 
 if __name__ == "__main__":
