@@ -16,7 +16,6 @@ from http.client import HTTPException
 from pathlib import Path
 from tarfile import TarError
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from hosm.experiment.data.photographs import CROP_COUNTS, crops
 from hosm.io import read_rows
+from hosm.io.formats import of_another_package
 from hosm.io.unpacking import check_npy
 
 __all__ = ["FORMATS", "IMAGES", "SPLITS", "Array", "Block", "read", "read_npy", "read_own"]
@@ -36,10 +36,7 @@ FORMATS = (".npy", ".npz", ".csv", ".parquet")
 BUILDERS = {"numpy.ndarray", "numpy.dtype", "_codecs.encode"} | {
     f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")
 }
-UNREADABLE = (
-    *(ValueError, OSError, EOFError, BadZipFile, zlib.error, pickle.UnpicklingError),
-    *(LookupError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError),
-)
+UNREADABLE = (ValueError, OSError, EOFError, MemoryError)
 LARGEST = 2**26  # bytes that an official file of images holds, at most
 UNREACHABLE = (OSError, RuntimeError, EOFError, HTTPException, TarError, zlib.error)
 
@@ -54,7 +51,8 @@ def read(path: Path, reader: Callable[[Path], Any]) -> Any:  # noqa: ANN401
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist")
     try:
-        return reader(path)
+        with of_another_package():
+            return reader(path)
     except UNREADABLE as error:
         reason = str(error) or type(error).__name__
         reason = " ".join(reason.split())
