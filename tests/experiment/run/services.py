@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 120  # seconds that a server may take to answer on a busy machine
+PATIENCE = 240  # seconds that a server may take to answer on a busy machine
 KEYS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing-secret",
@@ -41,9 +42,8 @@ def free_port():
 @contextmanager
 def started(command, address, **options):
     """Run a server until the block ends; it must answer at an address by then."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
-    )
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+    process = subprocess.Popen(command, stdout=log, stderr=log, **options)
     try:
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -53,7 +53,11 @@ def started(command, address, **options):
             except urllib.error.HTTPError:  # it answers
                 break
             except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, command
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log.seek(0)
+                    raise AssertionError(
+                        f"{command} does not answer: {log.read()[-3000:]}"
+                    ) from None
                 time.sleep(0.2)
         yield process
     finally:
@@ -92,7 +96,7 @@ def postgres(folder):
     run("pg_ctl", "-D", data, "-o", options, "-w", "-l", str(place / "log"), "start")
     try:
         run("createdb", "-h", "127.0.0.1", "-p", str(port), "mlflow")
-        yield f"postgresql://postgres@127.0.0.1:{port}/mlflow"
+        yield f"postgresql+psycopg2://postgres@127.0.0.1:{port}/mlflow"
     finally:
         run("pg_ctl", "-D", data, "-m", "immediate", "stop")
 
