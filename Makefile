@@ -6,13 +6,14 @@ DIMENSIONS ?= [1, 2, 5, 10, 30, 100] # columns, rows and seeds of `make tabular`
 SIZES ?= [100, 300, 1000, 3000, 10000]
 SEEDS ?= [0, 1, 2, 3, 4]
 WALLPAPERS := lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds plasma-workspace-wallpapers
+SECONDS ?= 600 # of `make fuzz`
 ENSEMBLE ?= [] # folders of further models, of `make photos`
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench device-check ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick fuzz test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench device-check ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +54,10 @@ faults: install ## kill, fill and damage everything, 15 minutes on 2 cores; ends
 
 faults-quick: install ## the part of that which takes 3 minutes
 	OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" --timeout 600
+
+fuzz: install ## look for files that a reader does not take well, ten minutes, goes on where it stopped
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=3'
+	OMP_NUM_THREADS=1 python -m tests.fuzz $(SECONDS)
 
 test-all: test test-cluster test-slow ## every test
 

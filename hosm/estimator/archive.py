@@ -25,7 +25,7 @@ from hosm.estimator.frozen_denoiser import frozen_model
 from hosm.estimator.kernel_correction import Bumps
 from hosm.estimator.local_dimension import kept_rows
 from hosm.estimator.recipe import first_model, with_head
-from hosm.io import read_archive, write_archive
+from hosm.io import of_a_saved_model, read_archive, write_archive
 from hosm.scores import ScoreModel
 
 __all__ = ["load_model", "save_model"]
@@ -165,6 +165,18 @@ def load_model(
             f"{path} must hold a model of points, got a denoiser of pictures; `hosm denoise` and "
             "`hosm.PictureDenoiser.load` take it"
         )
+    with of_a_saved_model(path):
+        return _unpacked(path, tensors, card, device, modules)
+
+
+def _unpacked(
+    path: str | os.PathLike[str],
+    tensors: dict[str, Tensor],
+    card: dict[str, Any],
+    device: str,
+    modules: dict[str, Any],
+) -> tuple[FittedModel, dict[str, Any]]:
+    """Return what an archive's contents are; the other arguments as in `load_model`."""
     given = [name for name in MODULES if modules.get(name) is not None]
     if given != card["given"] or not {*modules} <= {*MODULES}:
         raise ValueError(
@@ -220,6 +232,8 @@ def _networks(
     modules: dict[str, Any],
 ) -> ScoreModel:
     """Return the networks of both scores; arguments as in `load_model`."""
+    if not 0 <= facts["rank"] <= dimension:  # of which the head's size would follow
+        raise ValueError(f"rank must lie in [0, {dimension}], got {facts['rank']}")
     if modules.get("denoiser") is None:
         first = first_model(dimension, facts["sigma"], modules.get("backbone"), 0)
     else:

@@ -83,7 +83,7 @@ from hosm.estimator.recipe import (
     learn_first,
     learn_second,
 )
-from hosm.io import Array
+from hosm.io import Array, of_a_saved_model
 from hosm.noise import check_sigma
 from hosm.objectives import TARGETS
 from hosm.operators import DiagonalPlusLowRank
@@ -676,7 +676,8 @@ class ScoreEstimator:
             ValueError: the file is damaged or of another kind, or does not fit the modules.
         """
         fitted, parameters = load_model(path, device, modules)
-        estimator = cls(**parameters)
+        with of_a_saved_model(path):
+            estimator = cls(**parameters)
         estimator.fitted_ = fitted
         return estimator
 

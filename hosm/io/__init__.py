@@ -2,13 +2,14 @@
 
 `tables` reads rows of numbers, of which `text_tables` knows how programs write them; `pictures`
 reads pages and folders of them, by `tiff` and `raster`, and `page_values` holds what all pixels
-have in common. `results` writes either by the suffix of the path, pictures by `picture_files`;
+have in common; `unpacking` refuses what claims to hold far too
+much. `results` writes either by the suffix of the path, pictures by `picture_files`;
 `patches` cuts pictures into overlapping patches; `archives` holds
 models; `atomic_write` is how every file of the library is written; `formats` has what the kinds of
 files share.
 """
 
-from hosm.io.archives import read_archive, write_archive
+from hosm.io.archives import of_a_saved_model, read_archive, write_archive
 from hosm.io.atomic_write import write_whole
 from hosm.io.formats import Array, FileNote
 from hosm.io.patches import cut_patches, patch_corners, random_patches
@@ -26,6 +27,7 @@ __all__ = [
     "check_output",
     "cut_patches",
     "is_pictures",
+    "of_a_saved_model",
     "open_pages",
     "page_shapes",
     "patch_corners",

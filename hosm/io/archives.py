@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from hosm.io.atomic_write import atomic_write
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["of_a_saved_model", "read_archive", "write_archive"]
 
 HEADER_KEY = "hosm"  # of the JSON text among the entries of the header
 
@@ -60,4 +62,31 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], Any]:
         raise ValueError(f"{path} is damaged or no safetensors file: {error}") from error
     if text is None:
         raise ValueError(f"{path} must be a file that `save` wrote, got one without its card")
-    return tensors, json.loads(text)
+    with of_a_saved_model(path):
+        card = json.loads(text)
+    if not isinstance(card, dict):
+        raise ValueError(f"{path} must have a card with entries, got {type(card).__name__}")
+    return tensors, card
+
+
+@contextmanager
+def of_a_saved_model(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what a card or tensors that `save` did not write lead to into one line.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: the body raised an error of what the file holds.
+    """
+    try:
+        yield
+    except (FileNotFoundError, ImportError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        if str(path) in reason:
+            raise
+        raise ValueError(
+            f"{path} is damaged, or `save` did not write it ({type(error).__name__}: {reason})"
+        ) from error

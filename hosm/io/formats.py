@@ -103,6 +103,8 @@ def read_with(reader: Callable[[Path], Contents], path: Path) -> Contents:
         raise ValueError(f"{path} must hold data, got an empty file")
     try:
         return reader(path)
+    except MemoryError as error:
+        raise ValueError(f"{path} cannot be read: it needs more memory than there is") from error
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:  # NumPy's own text says how to execute what the file holds

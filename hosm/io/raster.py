@@ -15,6 +15,7 @@ import numpy as np
 
 from hosm.io.formats import Array, import_package, note, of_another_package
 from hosm.io.page_values import checked, turned_shape, upright, without_alpha
+from hosm.io.unpacking import check_unpacked
 
 __all__ = ["raster_shapes", "read_raster"]
 
@@ -82,6 +83,7 @@ def read_raster(path: Path) -> list[Array]:
     """
     with _opened(path) as image:
         count, raw, orientation = _frames(image), _raw(image), _orientation(image)
+        check_unpacked(4 * count * image.width * image.height, path)
         if count < getattr(image, "n_frames", 1):
             note(path, "further pictures in it, such as depths or previews, are left out")
         if raw in (*HALVES, GREY_WITH_ALPHA):

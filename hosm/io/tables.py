@@ -25,12 +25,15 @@ from hosm.io.formats import (
     suffix_among,
 )
 from hosm.io.text_tables import is_number, read_text, read_text_table
+from hosm.io.unpacking import check_npy, check_unpacked, check_zip
 
 __all__ = ["WRITTEN_TABLES", "Table", "read_rows", "write_csv", "write_parquet"]
 
 TEXTS = (".csv", ".tsv", ".txt")
 TABLE_SUFFIXES = (".npy", ".npz", *TEXTS, ".parquet", ".xlsx")
 WRITTEN_TABLES = (".npy", ".npz", ".csv", ".parquet")
+NPY = b"\x93NUMPY"  # at the beginning of a file of one array
+ROWS = 2**20  # of a sheet, at most
 EXACT = 2**53  # largest of the whole numbers that float64 has without a gap
 
 
@@ -96,14 +99,22 @@ def read_rows(
 
 def _numpy(path: Path) -> Table:
     with of_another_package(), path.open("rb") as stream:
+        if stream.read(len(NPY)) == NPY:
+            stream.seek(0)
+            check_npy(stream, path.stat().st_size)
+        stream.seek(0)
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if stream.read(1):
                 raise ValueError("it must hold one array, got more")
             return Table(loaded, [])
     with of_another_package(), np.load(path, allow_pickle=False) as archive:
+        check_zip(path)
         if len(archive.files) != 1:
             raise ValueError(f"it must hold one array, got {archive.files}")
+        member = archive.zip.infolist()[0]
+        with archive.zip.open(member) as stream:
+            check_npy(stream, member.file_size)
         return Table(archive[archive.files[0]], [])
 
 
@@ -129,7 +140,8 @@ def _places(
         if name not in labels:
             known = ", ".join(labels)
             raise ValueError(f"--columns and --drop must name some of {known}, got {name!r}")
-    taken = [labels.index(name) for name in (labels if columns is None else columns)]
+    place = {name: j for j, name in reversed([*enumerate(labels)])}  # the first of equal ones
+    taken = [place[name] for name in (labels if columns is None else columns)]
     kept = [j for j in taken if labels[j] not in drop]
     if not kept:
         raise ValueError("--columns and --drop must leave a column, got none")
@@ -141,30 +153,66 @@ def _frame(
 ) -> tuple[Any, list[str] | None]:
     """Return the cells of a file as a data frame, and names."""
     if suffix in TEXTS:
-        return read_text_table(path, header, decimal)
+        with of_another_package():
+            return read_text_table(path, header, decimal)
     if suffix == ".xlsx":
-        return read_text(_sheet(path), path, header, ".")
-    import_package("pyarrow.parquet", "pyarrow", ".parquet")
+        text = _sheet(path)
+        with of_another_package():
+            return read_text(text, path, header, ".")
     with of_another_package():
-        frame = import_package("pandas", "pandas", ".parquet").read_parquet(path)
+        frame = _parquet(path)
     if any(name is not None for name in frame.index.names):
         note(path, f"its index, {', '.join(map(str, frame.index.names))}, is left out")
     return frame, [str(name) for name in frame.columns]
+
+
+def _parquet(path: Path) -> Any:  # noqa: ANN401
+    """Return the cells of a .parquet file as a data frame, after a look at how many they are."""
+    parquet: Any = import_package("pyarrow.parquet", "pyarrow", ".parquet")
+    pandas: Any = import_package("pandas", "pandas", ".parquet")
+    with parquet.ParquetFile(path) as file:
+        about, columns = file.metadata, range(file.metadata.num_columns)
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        cells = sum(group.column(j).num_values for group in groups for j in columns)
+        check_unpacked(max(8 * cells, sum(each.total_byte_size for each in groups)), path)
+        texts = [
+            file.schema.column(j).path
+            for j in columns
+            if file.schema.column(j).physical_type == "BYTE_ARRAY"
+        ]
+    return pandas.read_parquet(path, engine="pyarrow", read_dictionary=texts)
 
 
 def _sheet(path: Path) -> str:
     """Return the first sheet of a workbook as text with commas."""
     openpyxl = import_package("openpyxl", "openpyxl", ".xlsx")
     with of_another_package():
+        check_zip(path)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        rows = [*book.worksheets[0].values]
+        filled = _filled_rows(book.worksheets[0], path)
         book.close()
     if len(book.worksheets) > 1:
         note(path, f"only the first sheet, {book.worksheets[0].title}, is read")
     text = io.StringIO()
-    filled = [row for row in rows if any(cell is not None for cell in row)]
     csv.writer(text, lineterminator="\n").writerows(filled)
     return text.getvalue()
+
+
+def _filled_rows(sheet: Any, path: Path) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    """Return the rows of a sheet that hold something, of equal length.
+
+    What the sheet says of its own size is not believed: it may claim sixteen billion cells.
+    """
+    sheet.reset_dimensions()
+    filled, width, held = [], 0, 0
+    for number, row in enumerate(sheet.iter_rows(max_row=ROWS + 1, values_only=True), 1):
+        if number > ROWS:
+            raise ValueError(f"a sheet must have at most {ROWS} rows, got more")
+        if any(cell is not None for cell in row):
+            filled.append(row)
+            width, held = max(width, len(row)), held + len(row)
+            check_unpacked(8 * max(held, width * len(filled)), path)
+    return [(*row, *[None] * (width - len(row))) for row in filled]
 
 
 def _of_frame(

@@ -27,6 +27,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
 SEPARATORS = ("\t", ";", ",", "|", " ")  # the first of those that fit equally well
 NOTHING = "\x1f"  # a separator that no text has: of one column
 WORDS = r"nan|[+-]?inf(?:inity)?"
+WIDEST = 2**17  # columns, each of which costs time of its own
 SAMPLE = 2000  # lines by which a file is judged; others must be as these, or are refused
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -105,6 +106,8 @@ def read_text(
     first, *rows = _cells("\n".join(sample), separator) or [[]]
     if not first:
         raise ValueError("it has no row of numbers")
+    if len(first) > WIDEST:
+        raise ValueError(f"it must have at most {WIDEST} columns, got {len(first)}")
     named = _is_header(first, rows, header)
     names = [cell.strip() for cell in first] if named else _commented(comment, first, rows, path)
     style = _style(rows if named else [first, *rows], decimal)
@@ -150,7 +153,7 @@ def _without_comments(text: str) -> tuple[str, str]:
 def _cells(text: str, separator: str) -> list[list[str]]:
     """Return the cells of lines."""
     if separator == " ":
-        text = re.sub(r"[ \t]+", " ", re.sub(r"^[ \t]+|[ \t]+$", "", text, flags=re.MULTILINE))
+        text = re.sub(r"^ | $", "", re.sub(r"[ \t]+", " ", text), flags=re.MULTILINE)
     reader = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
     try:
         return [row for row in reader if row]
@@ -343,7 +346,9 @@ def _tidy(frame: Any, names: list[str] | None, path: Path) -> tuple[Any, list[st
     if names[0] == "" and len(names) > 1:
         note(path, "the first column, which has no name, is taken as an index and left out")
         frame, names = frame.iloc[:, 1:], names[1:]
+    before = {""}
     for j, name in enumerate(names):
-        if name in ("", *names[:j]):
+        if name in before:
             raise ValueError(f"columns must have names that differ, got {name!r} in column {j}")
+        before.add(name)
     return frame, names

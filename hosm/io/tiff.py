@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ import numpy as np
 
 from hosm.io.formats import Array, import_package, note, of_another_package
 from hosm.io.page_values import checked, turned_shape, upright, without_alpha
+from hosm.io.unpacking import check_unpacked
 
 __all__ = ["read_tiff", "tiff_shapes"]
 
+BIG = 43  # version of a file with places of 8 bytes
 ORIENTATION = 274  # numbers of the TIFF 6.0 specification, as all below
 WHITE, BLACK, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6
 ALPHA = (1, 2)  # kinds of extra samples
@@ -121,6 +124,9 @@ def read_tiff(path: Path) -> list[Array]:
         ImportError: tifffile is not installed, or the package that its compression needs.
     """
     with _blocks(path) as blocks:
+        check_unpacked(
+            sum(math.prod(each.shape) * each.page.dtype.itemsize for each in blocks), path
+        )
         return [checked(page) for block in blocks for page in _pictures(block, path)]
 
 
@@ -129,12 +135,36 @@ def _blocks(path: Path) -> Iterator[list[_Block]]:
     """Open a file and yield its blocks, all of which can be read."""
     tifffile = import_package("tifffile", "tifffile", "TIFF")
     with of_another_package(), _complaints(path), tifffile.TiffFile(path) as file:
+        _check_chain(file)
         blocks = _found(file, path)
         if not blocks:
             raise ValueError("it holds no picture")
         for block in blocks:
             _check(block)
         yield blocks
+
+
+def _check_chain(file: Any) -> None:  # noqa: ANN401
+    """Raise ValueError if the pages of a file lead back to an earlier one: there is no end."""
+    kind, handle, seen = file.tiff, file.filehandle, set()
+    where = 8 if kind.version == BIG else 4
+    while True:
+        handle.seek(where)
+        (place,) = struct.unpack(kind.offsetformat, _exactly(handle, kind.offsetsize))
+        if place == 0:
+            break
+        if place in seen:
+            raise ValueError(f"its pages must end, got one that leads back to byte {place}")
+        seen.add(place)
+        handle.seek(place)
+        (tags,) = struct.unpack(kind.tagnoformat, _exactly(handle, kind.tagnosize))
+        where = place + kind.tagnosize + tags * kind.tagsize
+    handle.seek(0)
+
+
+def _exactly(handle: Any, count: int) -> bytes:  # noqa: ANN401
+    """Return bytes of a file; zeros where it is cut short, of which tifffile itself tells."""
+    return bytes(handle.read(count)).ljust(count, b"\0")
 
 
 def _found(file: Any, path: Path) -> list[_Block]:  # noqa: ANN401

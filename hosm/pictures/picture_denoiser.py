@@ -30,7 +30,14 @@ from torch import Tensor
 
 from hosm import __version__
 from hosm.checks import check_choice, check_count
-from hosm.io import Array, open_pages, page_shapes, read_archive, write_archive
+from hosm.io import (
+    Array,
+    of_a_saved_model,
+    open_pages,
+    page_shapes,
+    read_archive,
+    write_archive,
+)
 from hosm.noise import check_scales, check_sigma
 from hosm.parameters import shown
 from hosm.pictures.calibration import conformal_factors
@@ -255,7 +262,7 @@ class PictureDenoiser:
             return PictureObjective
         return partial(NoisyOnlyObjective, noise=seen / self.unit_)
 
-    def _model(self, channels: int) -> PictureModel:
+    def _model(self, channels: int, device: str | None = None) -> PictureModel:
         low, high = (each / self.unit_ for each in self.sigma_)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.random_state)
@@ -266,7 +273,7 @@ class PictureDenoiser:
                 widths=self.widths,
                 blocks=self.blocks,
             )
-        return model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return model.to(device or self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def _begin(
         self, channels: int, start: PictureDenoiser | str | os.PathLike[str] | None
@@ -500,11 +507,27 @@ class PictureDenoiser:
         tensors, card = read_archive(path)
         if card.get("kind") != KIND:
             raise ValueError(f"{path} must hold a denoiser of pictures, got another model")
+        with of_a_saved_model(path):
+            return cls._of_archive(tensors, card, device)
+
+    @classmethod
+    def _of_archive(cls, tensors: dict[str, Tensor], card: dict[str, Any], device: str) -> Self:
+        """Return the denoiser of an archive's contents.
+
+        The network is first made without memory: a card may claim one of any size.
+        """
         parameters = {**card["parameters"], "widths": tuple(card["parameters"]["widths"])}
         own = cls(tuple(card["sigma"]), device=device, **parameters)
+        if own.blocks * len(own.widths) > len(tensors):
+            raise ValueError(f"blocks must be of {len(tensors)} tensors at most, got {own.blocks}")
         own.unit_, own.sigma_, own.history_ = card["unit"], tuple(card["sigma"]), card["history"]
         own.noise_, own.pairs_ = card.get("noise"), card.get("pairs", False)
         own.factors_ = dict(card["factors"]) if card.get("factors") else None
+        with torch.device("meta"):
+            needed = own._model(card["channels"], "meta").state_dict()
+        shapes = {name: each.shape for name, each in needed.items()}
+        if shapes != {name: each.shape for name, each in tensors.items()}:
+            raise ValueError("its tensors are not those of the network in its card")
         model = own._model(card["channels"])
         model.load_state_dict({name: value.float() for name, value in tensors.items()})
         own.model_ = model.eval().requires_grad_(False)

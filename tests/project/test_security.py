@@ -1,6 +1,7 @@
 """Nothing runs code from a file, servers listen on loopback, secrets appear nowhere."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -108,6 +109,59 @@ def test_servers_listen_on_loopback(monkeypatch):
     for name in ("Makefile", "README.md", "deploy/aws.yaml"):
         hosts = re.findall(r"--(?:dashboard-)?host[= ](\S+)", (ROOT / name).read_text())
         assert set(hosts) <= {"127.0.0.1"}, name
+
+
+PORTS = """
+import json, psutil
+from hosm.experiment.cluster.connection import connect
+from hosm.experiment.settings import ClusterParams
+with connect(ClusterParams(**json.loads({sizes!r}))):
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    ports = [each for process in processes for each in process.net_connections("inet")]
+    print(json.dumps([each.laddr.ip for each in ports if each.status == "LISTEN"]))
+"""
+
+
+@pytest.mark.cluster
+def test_every_port_of_a_local_cluster_is_on_loopback():
+    program = PORTS.format(sizes=cluster_of(1, 1, local_cpus=1).model_dump_json())
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=ROOT, env=clean, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) > 5 and {*found} <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+@pytest.mark.parametrize(("address", "reached"), [(None, "False"), ("10.0.0.1:6379", "True")])
+def test_other_machines_reach_ray_only_where_a_cluster_is_joined(address, reached):
+    program = "import hosm.experiment.cluster; from ray._private import ray_constants as ray"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "-c", f"{program}; print(ray.ENABLE_RAY_CLUSTER)"]
+    environment = clean | ({"RAY_ADDRESS": address} if address else {})
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120)
+    assert done.stdout.decode().strip() == reached, done.stderr
+
+
+def test_nobody_else_reads_rays_token(tmp_path):
+    token = tmp_path / "auth_token"
+    connection.keep_token_private(token)
+    token.write_text("planted")
+    token.chmod(0o644)
+    connection.keep_token_private(token)
+    assert token.stat().st_mode & 0o777 == 0o600
+
+
+def test_each_line_of_the_threat_table_has_its_test():
+    lines = (ROOT / "docs" / "security.md").read_text().splitlines()
+    table = [line for line in lines if line.startswith("| ") and "tests/" in line]
+    assert len(table) >= 12
+    for line in table:
+        for place, name in re.findall(r"`(tests/\S+?)::(\w+)`", line):
+            assert f"def {name}(" in (ROOT / place).read_text(), line
+        assert re.search(r"`tests/\S+?::\w+`", line), line
 
 
 def cluster_of(workers, cpus, **changes):

@@ -5,7 +5,8 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -15,7 +16,14 @@ from hosm.experiment.run.process import StageError
 from hosm.experiment.run.secrets import masked
 from hosm.experiment.settings import ClusterParams
 
-__all__ = ["NO_TOKEN", "connect", "settled", "unreachable", "worker_capacity"]
+__all__ = [
+    "NO_TOKEN",
+    "connect",
+    "keep_token_private",
+    "settled",
+    "unreachable",
+    "worker_capacity",
+]
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
@@ -58,7 +66,8 @@ def unreachable(address: str) -> str | None:
 def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
 
-    The dashboard of a local cluster listens on loopback; Ray Tune needs it to free stopped trials.
+    All ports of a local cluster listen on loopback. Ray Tune needs its dashboard to free stopped
+    trials.
     Nodes may still be joining the cluster, so it is given some time until all workers fit.
 
     Args:
@@ -90,6 +99,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     try:
         ray.init(ignore_reinit_error=True, **options)
         signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
+        keep_token_private()
     except (ConnectionError, AuthenticationError) as error:
         where = masked(os.environ.get("RAY_ADDRESS", "local"))
         raise StageError(
@@ -118,6 +128,16 @@ def settled(params: ClusterParams, nodes: list[dict[str, float]] | None = None) 
 def _nodes() -> list[dict[str, float]]:
     """Return the resources of each node of the joined cluster."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def keep_token_private(token: Path | None = None) -> None:
+    """Let nobody else read Ray's token, which whoever holds it may run code with.
+
+    Args:
+        token: the file; None for where Ray writes it, `~/.ray/auth_token`. It need not exist.
+    """
+    with suppress(OSError):  # there is none, or it belongs to another user
+        (token or Path.home() / ".ray" / "auth_token").chmod(0o600)
 
 
 def worker_capacity(params: ClusterParams, nodes: list[dict[str, float]]) -> int:

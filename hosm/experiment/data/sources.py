@@ -16,7 +16,6 @@ from http.client import HTTPException
 from pathlib import Path
 from tarfile import TarError
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -24,6 +23,8 @@ from numpy.typing import NDArray
 
 from hosm.experiment.data.photographs import CROP_COUNTS, crops
 from hosm.io import read_rows
+from hosm.io.formats import of_another_package
+from hosm.io.unpacking import check_npy
 
 __all__ = ["FORMATS", "IMAGES", "SPLITS", "Array", "Block", "read", "read_npy", "read_own"]
 
@@ -35,7 +36,8 @@ FORMATS = (".npy", ".npz", ".csv", ".parquet")
 BUILDERS = {"numpy.ndarray", "numpy.dtype", "_codecs.encode"} | {
     f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")
 }
-UNREADABLE = (ValueError, OSError, EOFError, BadZipFile, zlib.error, pickle.UnpicklingError)
+UNREADABLE = (ValueError, OSError, EOFError, MemoryError)
+LARGEST = 2**26  # bytes that an official file of images holds, at most
 UNREACHABLE = (OSError, RuntimeError, EOFError, HTTPException, TarError, zlib.error)
 
 
@@ -49,15 +51,18 @@ def read(path: Path, reader: Callable[[Path], Any]) -> Any:  # noqa: ANN401
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist")
     try:
-        return reader(path)
+        with of_another_package():
+            return reader(path)
     except UNREADABLE as error:
         reason = str(error) or type(error).__name__
+        reason = " ".join(reason.split())
         raise ValueError(f"{path} is truncated, altered or of another kind: {reason}") from error
 
 
 def read_npy(path: Path) -> Array:
     """Return the array in a .npy file; ValueError if that holds more."""
     with path.open("rb") as file:
+        check_npy(file, path.stat().st_size)
         array = np.load(file, allow_pickle=False)
         if not isinstance(array, np.ndarray) or file.read(1):
             raise ValueError("it holds more than one array")
@@ -158,8 +163,10 @@ def _found(names: Sequence[str], root: Path) -> list[Path]:
 
 def _idx(path: Path) -> Array:
     """Read a file of the MNIST database: a magic number, the sizes, then bytes."""
-    content = path.read_bytes()
-    content = gzip.decompress(content) if path.suffix == ".gz" else content
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        content = stream.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"it must hold at most {LARGEST} bytes, got more")
     axes = content[3] if len(content) > 3 else 0
     start = 4 + 4 * axes
     sizes = np.frombuffer(content[4:start], ">u4").tolist()

@@ -1,17 +1,21 @@
-"""Runs, their settings, metrics and files in MLflow; the only importer of mlflow.
+"""Runs, their settings, metrics and files in MLflow, which only this and `outbox` import.
 
 The driver opens a tracker, which creates the store and the experiment once, and owns the runs;
 workers log to a run by the store's URI and the run's id. MLflow's global state (active run,
 tracking URI) is never used, so threads and processes do not disturb each other.
 
-Tracking fails soft. The first failure in a process is logged as a warning; from then on nothing
-is sent to the store that failed. TypeError and errors of the caller's own code pass through.
+Tracking fails soft, with one warning. A server that goes away in the middle is tried again now
+and then, and what is logged meanwhile is kept (`hosm.experiment.run.outbox`). To any other store
+that fails, and to a server that is away from the start, nothing is sent from then on. TypeError
+and errors of the caller's own code pass through.
 """
 
+import atexit
 import json
 import logging
 import os
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +28,11 @@ import pandas as pd
 from filelock import FileLock
 from matplotlib.figure import Figure
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 
+from hosm.experiment.run.outbox import Outbox, send
 from hosm.experiment.run.process import has_ended, identity, silenced
 from hosm.experiment.run.secrets import masked
 from hosm.experiment.run.tags import PARAM, TAG, named, number, texts
@@ -44,6 +49,8 @@ DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
 PATIENCE = 10  # seconds to wait for a locked SQLite file
+RETRY = 30.0  # seconds after which a server that was away is tried again
+_away: dict[str, float] = {}  # servers that were away, and when they are tried again
 _failed: set[str] = set()  # stores that this process has given up
 _lock = threading.RLock()
 
@@ -91,6 +98,42 @@ def _set_defaults() -> None:
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     set_telemetry_client()  # reads the environment again, as at import
+
+
+def _keeps(uri: str) -> bool:
+    """Return whether what a store is not sent is kept: that of a server, which may come back."""
+    return uri.startswith("http") and uri not in _failed
+
+
+def _reached(uri: str, action: Callable[[MlflowClient], T]) -> T | None:
+    """Return action(client), after all that is kept for a server; None if it is away."""
+    if uri in _away and time.monotonic() < _away[uri]:
+        return None
+    box = Outbox(uri)
+    try:
+        with silenced("mlflow", "urllib3", "alembic"):
+            box.flush(_client(uri))
+            answer = action(_client(uri))
+    except TypeError:
+        raise
+    except Exception as error:  # as in _attempt
+        if uri not in _away:
+            reason = masked(" ".join(str(error).split()))[:300] or type(error).__name__
+            where = f"what is logged is kept in {box.folder} and sent later"
+            LOG.warning("MLflow at %s fails, so %s: %s", masked(uri), where, reason)
+            atexit.register(_last_try, uri)
+        _away[uri] = time.monotonic() + RETRY
+        return None
+    _away.pop(uri, None)
+    return answer
+
+
+def _last_try(uri: str) -> None:
+    """Send what is kept before the process ends, if the server is back."""
+    with _lock:
+        if uri in _away:
+            _away[uri] = 0.0
+            _reached(uri, lambda client: True)
 
 
 def _client(uri: str) -> MlflowClient:
@@ -159,18 +202,15 @@ class RunLogger:
             TypeError: a value is not a number.
         """
         now, values = int(1000 * time.time()), named(metrics)
-        entries = [Metric(k, number(k, value), now, step or 0) for k, value in values.items()]
-        self._do(lambda client, run_id: client.log_batch(run_id, metrics=entries))
+        self._do({"metrics": [[k, number(k, v), now, step or 0] for k, v in values.items()]})
 
     def log_params(self, params: Mapping[str, Any]) -> None:
         """Log settings, which cannot change later."""
-        entries = [Param(k, text) for k, text in texts(params, PARAM).items()]
-        self._do(lambda client, run_id: client.log_batch(run_id, params=entries))
+        self._do({"params": texts(params, PARAM)})
 
     def set_tags(self, tags: Mapping[str, Any]) -> None:
         """Set tags, or change them."""
-        entries = [RunTag(k, text) for k, text in texts(tags, TAG).items()]
-        self._do(lambda client, run_id: client.log_batch(run_id, tags=entries))
+        self._do({"tags": texts(tags, TAG)})
 
     def log_artifact(self, path: str | Path, folder: str | None = None) -> None:
         """Copy a file or a folder into `folder` among the run's artifacts.
@@ -180,26 +220,41 @@ class RunLogger:
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"{path} does not exist, so it cannot be logged")
-        self._do(lambda client, run_id: client.log_artifact(run_id, str(path), folder))
+        self._do({"artifact": str(path), "folder": folder})
 
     def log_table(self, rows: Sequence[Mapping[str, Any]], name: str) -> None:
         """Log rows as a table, a JSON file that MLflow's pages show beside those of other runs."""
-        self._do(lambda client, run_id: client.log_table(run_id, pd.DataFrame(rows), name))
+        self._do({"table": json.loads(pd.DataFrame(rows).to_json(orient="split")), "name": name})
 
     def log_figure(self, figure: Figure, name: str) -> None:
         """Log a figure of matplotlib as a picture, whose kind is that of its name."""
-        self._do(lambda client, run_id: client.log_figure(run_id, figure, name))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, Path(name).name)
+            figure.savefig(path)
+            above = Path(name).parent
+            self._do({"artifact": str(path), "folder": None if above == Path() else str(above)})
 
     def _end(self, status: str, how: str, when: float | None = None) -> None:
         """End the run: its status, in words as the tag `ended`, and seconds since 1970 or now."""
         self.set_tags({"ended": how})
-        now = int(1000 * (when or time.time()))
-        self._do(lambda client, run_id: client.set_terminated(run_id, status, now))
+        self._do({"status": status, "at": int(1000 * (when or time.time()))})
 
-    def _do(self, action: Callable[[MlflowClient, str], object]) -> None:
+    def _do(self, entry: dict[str, Any]) -> None:
+        """Have the store do what a call asks for, now or, if a server is away, later."""
         uri, run_id = self.uri, self.run_id
-        if uri is not None and run_id is not None:
-            _attempt(uri, lambda: action(_client(uri), run_id))
+        if uri is None or run_id is None:
+            return
+        if not _keeps(uri):
+            _attempt(uri, lambda: send(_client(uri), run_id, entry))
+            return
+
+        def deliver(client: MlflowClient) -> bool:
+            send(client, Outbox(uri).real(run_id), entry)
+            return True
+
+        with _lock:
+            if not _reached(uri, deliver):
+                Outbox(uri).keep(run_id, entry)
 
 
 @dataclass(frozen=True)
@@ -331,6 +386,9 @@ class Tracker:
 
     def _search(self, wanted: str) -> list[Run]:
         place = [str(self.experiment_id)]
+        if self.uri is not None and _keeps(self.uri):
+            with _lock:
+                return _reached(self.uri, lambda client: client.search_runs(place, wanted)) or []
         return _attempt(self.uri, lambda: _client(str(self.uri)).search_runs(place, wanted)) or []
 
     def _start(self, name: str, tags: Mapping[str, Any], when: float | None = None) -> RunLogger:
@@ -338,9 +396,14 @@ class Tracker:
         if uri is None or experiment is None:
             return RunLogger(uri, None)
 
+        began = int(1000 * (when or time.time()))
+
         def create() -> str:
-            began = int(1000 * (when or time.time()))
             run = _client(uri).create_run(experiment, began, labels, name)
             return run.info.run_id
 
-        return RunLogger(uri, _attempt(uri, create))
+        if not _keeps(uri):
+            return RunLogger(uri, _attempt(uri, create))
+        with _lock:
+            known = _reached(uri, lambda client: create())
+            return RunLogger(uri, known or Outbox(uri).begin(experiment, name, labels, began))

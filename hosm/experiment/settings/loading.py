@@ -52,6 +52,7 @@ MUST = {  # type of pydantic's error -> what the value must be
     "model_type": "a mapping of settings",
     "model_attributes_type": "a mapping of settings",
 }
+WRONG_VALUES = (ValueError, TypeError, LookupError, AttributeError)  # of PyYAML's own readers
 BRANCHES = ("constrained-", "tuple[")  # how pydantic names the branches of a union
 PROFILES = ("smoke", "laptop", "paper")
 
@@ -107,11 +108,12 @@ class _Plain(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return a mapping; an error if it has a key twice."""
-        keys = [key.value for key, _ in node.value]
+        before: set[str] = set()
         for key, _ in node.value:
-            if keys.count(key.value) > 1:
+            if str(key.value) in before:
                 text = f"a key must appear once, got {key.value} twice"
                 raise yaml.MarkedYAMLError(problem=text, problem_mark=key.start_mark)
+            before.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
@@ -226,7 +228,7 @@ def load_params(path: Path) -> Params:
     """
     try:
         raw = _Plain(path.read_text()).get_single_data()
-    except (OSError, UnicodeError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, ArithmeticError, RecursionError, *WRONG_VALUES, yaml.YAMLError) as error:
         raise SettingsError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict):
         raise SettingsError(f"{path} must hold a mapping of sections, got {_shown(raw)}")

@@ -313,7 +313,6 @@ def test_a_cluster_that_asks_for_a_token_says_so(project, tmp_path):
 
 
 def test_the_dashboard_of_a_local_cluster_is_on_loopback_and_asks_for_a_token(monkeypatch):
-    """Ray's inner ports listen on every interface, whatever it is told; they take a token too."""
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE"):
         monkeypatch.setenv(name, "restored after the test")
         monkeypatch.delenv(name)

@@ -24,7 +24,9 @@ def written(results, tmp_path_factory):
 def test_every_figure_is_a_small_png_of_page_width(written):
     names = "accuracy joint whole reduction speed losses growth faster tuning curves equal-steps"
     names += " step-bias two-modes snapshots single-chains plane tabular tabular-digits"
-    names += " tabular-rows-whole photos photos-reliability photos-psnr diffusion inverse dimension"
+    names += (
+        " tabular-rows-whole photos photos-reliability photos-psnr diffusion inverse dimension"
+    )
     names += " training calibration explained variance directions traversals"
     kept = ["calibration-mnist5k-whole", "explained-mnist5k-whole"]  # which have no pictures
     chains = "classes steps noise chains".split()

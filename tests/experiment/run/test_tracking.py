@@ -28,9 +28,11 @@ AWAY = "http://127.0.0.1:9"
 
 
 @pytest.fixture(autouse=True)
-def fresh_process(monkeypatch):
+def fresh_process(monkeypatch, tmp_path):
     """Forget the stores that other tests gave up, and what the machine's user has set."""
     monkeypatch.setattr(tracking, "_failed", set())
+    monkeypatch.setattr(tracking, "_away", {})
+    monkeypatch.setenv("HOSM_OUTBOX", str(tmp_path / "outbox"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
