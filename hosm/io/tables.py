@@ -31,6 +31,7 @@ __all__ = ["WRITTEN_TABLES", "Table", "read_rows", "write_csv", "write_parquet"]
 
 TEXTS = (".csv", ".tsv", ".txt")
 TABLE_SUFFIXES = (".npy", ".npz", *TEXTS, ".parquet", ".xlsx")
+SHOWN = 60  # letters of a cell, at most, in a message
 WRITTEN_TABLES = (".npy", ".npz", ".csv", ".parquet")
 NPY = b"\x93NUMPY"  # at the beginning of a file of one array
 ROWS = 2**20  # of a sheet, at most
@@ -257,11 +258,15 @@ def _numbers(column: Any, name: str, gaps: bool) -> Array:  # noqa: ANN401
 
 
 def _no_numbers(column: Any, name: str) -> str:  # noqa: ANN401
-    """Return what is wrong with a column that is none of numbers."""
-    cells = [(row, cell) for row, cell in enumerate(column, 1) if not is_number(str(cell))]
-    row, cell = cells[0] if cells else (1, column.iloc[0])
+    """Return what is wrong with a column that is none of numbers.
+
+    Cells are looked at one at a time: a column may share one long text between all of its rows.
+    """
+    texts = ((row, str(column.iloc[row])) for row in range(len(column)))
+    row, text = next((each for each in texts if not is_number(each[1])), (0, str(column.iloc[0])))
     ways = "take other columns with --columns, or leave it out with --drop"
-    return f"the column {name!r} must hold numbers, got {str(cell)!r} in row {row}; {ways}"
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return f"the column {name!r} must hold numbers, got {shown!r} in row {row + 1}; {ways}"
 
 
 def _columns(values: Array, names: Sequence[str]) -> tuple[list[str], Array]:

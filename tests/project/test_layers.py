@@ -176,4 +176,7 @@ def test_modules_say_what_they_are_about_and_what_they_export(path):
 def test_tests_mirror_the_folders(path):
     """A folder of tests is named after a folder of the library, or holds tests of the whole."""
     folder = path.parent.relative_to(ROOT / "tests")
-    assert folder.parts[:1] in ((), ("project",), ("faults",)) or (ROOT / "hosm" / folder).is_dir()
+    assert (
+        folder.parts[:1] in ((), ("project",), ("faults",), ("fuzz",))
+        or (ROOT / "hosm" / folder).is_dir()
+    )

@@ -213,9 +213,7 @@ def joined(two_nodes, monkeypatch):
 
 def test_more_workers_than_there_are_fail_within_a_minute(joined):
     begun = time.monotonic()
-    with pytest.raises(
-        StageError, match=r"workers must be at most 3, got 4: each needs 1 CPUs"
-    ):
+    with pytest.raises(StageError, match=r"workers must be at most 3, got 4: each needs 1 CPUs"):
         with connection.connect(needs(4)):
             raise AssertionError("connected")
     assert time.monotonic() - begun < 60

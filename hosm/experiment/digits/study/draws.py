@@ -84,7 +84,11 @@ def _measure(
     """Measure what is not finished, and write it after each number of steps and seed."""
     real, file = torch.tensor(data.test), folder / "draws.csv"
     rows: list[Any] = pd.read_csv(file).to_dict("records") if file.exists() else []
-    kept = dict(np.load(folder / "draws.npz")) if (folder / "draws.npz").exists() else {}
+    kept = (
+        dict(np.load(folder / "draws.npz", allow_pickle=False))
+        if (folder / "draws.npz").exists()
+        else {}
+    )
     done = {(row["steps"], row["seed"]) for row in rows}
     if (0, 0) not in done:
         others = torch.tensor(data.validation)[: options.images]

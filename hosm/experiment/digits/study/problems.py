@@ -141,7 +141,7 @@ def _measure(model: ScoreModel, data: DataSet, options: argparse.Namespace, fold
     """Measure what is not finished, and write it after each method."""
     file, pictures = folder / "methods.csv", folder / "pictures.npz"
     rows: list[Any] = pd.read_csv(file).to_dict("records") if file.exists() else []
-    kept = dict(np.load(pictures)) if pictures.exists() else {}
+    kept = dict(np.load(pictures, allow_pickle=False)) if pictures.exists() else {}
     done = {(row["task"], row["method"]) for row in rows}
     varying = torch.tensor(data.train).std(0) > LEAST_STD
     truth = torch.tensor(data.test)[: options.measurements]
