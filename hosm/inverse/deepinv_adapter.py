@@ -12,10 +12,8 @@ so that the conjugate gradients stop after three. Here C = sigma^4 s2 + sigma^2 
 (`hosm.inverse.conditioning`) is read once from the outputs of the network, and they run on until
 they have converged.
 
-    denoiser = ScoreDenoiser(model)
-    sampler = deepinv.sampling.PosteriorDiffusion(
-        data_fidelity=CovarianceDataFidelity(), denoiser=denoiser, sde=sde, solver=solver
-    )
+    denoiser, guide = ScoreDenoiser(model), CovarianceDataFidelity()
+    sampler = PosteriorDiffusion(data_fidelity=guide, denoiser=denoiser, sde=sde, solver=solver)
     pictures = sampler(y, physics)
 """
 
