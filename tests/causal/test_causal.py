@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hosm.causal import graph, order
+from hosm.causal import graph, order, ordering
 from hosm.causal.ordering import stein_hessian_diagonal, subset
 from hosm.causal.pruning import additive_parents
 from hosm.causal.regression import Kernel, _Evidence, best_kernels, left_out_variances, relevant
@@ -171,6 +171,22 @@ def test_the_best_kernels_predict_best():
     for kernel in (Kernel(1.0, 0.2), Kernel(3.0, 1.0), Kernel(9.0, 0.2)):
         assert (left_out_variances(x, [kernel] * 3) >= best).all()
     assert chosen[0].rho == 1.0 and chosen[2] != chosen[0]  # x0 is hardly foretold
+
+
+def test_each_column_keeps_its_own_kernel_while_others_are_taken(monkeypatch):
+    seen = []
+
+    def watched(x, kernels):
+        seen.append((x, kernels))
+        return left_out_variances(x, kernels)
+
+    monkeypatch.setattr(ordering, "left_out_variances", watched)
+    order(chain(120))
+    whole, own = seen[0]
+    assert own == best_kernels(whole) and len({*own}) > 1
+    for x, kernels in seen[1:]:
+        places = [next(j for j in range(3) if torch.equal(y, whole[:, j])) for y in x.unbind(1)]
+        assert kernels == [own[j] for j in places]
 
 
 def test_the_stein_kernel_finds_the_curvature_of_a_gaussian():

@@ -80,6 +80,8 @@ def test_variances_that_are_right_lie_on_the_line(estimator, axes):
     line, means = shown.ax_[0].lines[:2]
     assert len(means.get_xdata()) == 10 and line.get_linestyle() == "--"
     np.testing.assert_allclose(means.get_xdata(), means.get_ydata())
+    twice = ReliabilityDisplay.from_predictions(variance, 2 * variance, ax=axes()).ax_[0].lines[1]
+    np.testing.assert_allclose(twice.get_ydata(), 2 * twice.get_xdata())  # errors stand upwards
     noisy = X + estimator.noise_std_ * RNG.normal(size=X.shape)
     own = ReliabilityDisplay.from_estimator(estimator, noisy, X, bins=5, ax=axes())
     law, noise = estimator.posterior(noisy), estimator.noise_std_

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from hosm.experiment.dimension.claims import dimension_claims
+from hosm.experiment.dimension.figures import dimension_drawings, errors_figure
 from hosm.experiment.dimension.results import EVERYWHERE, Dimension, load_dimension
 from hosm.experiment.dimension.tables import dimension_tables
 
@@ -59,6 +60,15 @@ def test_all_hold_where_ours_errs_least():
 )
 def test_each_fails_where_ours_is_worse(name, of, values):
     assert judged(changed(of, **values))[name].verdict == "does not hold"
+
+
+def test_bars_are_as_long_as_the_errors_and_the_least_comes_first():
+    ax = errors_figure(found().summary).axes[0]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == [*ERRORS]  # which leaves out the one that gives all points one dimension
+    lengths = [sum(errors) / 4 for errors in ERRORS.values()]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(lengths)
+    assert dimension_drawings(None) == {} and [*dimension_drawings(found())] == ["dimension"]
 
 
 def test_a_difference_within_that_of_surfaces_decides_nothing():

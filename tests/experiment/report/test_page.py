@@ -1,6 +1,7 @@
 import base64
 import re
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import jinja2
@@ -192,6 +193,13 @@ def test_every_claim_stands_on_the_page_with_its_verdict_and_its_run(both, resul
     for claim in claims(results):
         built = " true by construction: checks the code" if claim.by_construction else ""
         assert (claim.where, claim.verdict, f"{claim.evidence}{built}", claim.run) in rows
+
+
+def test_a_study_of_which_nothing_is_kept_is_left_out(results, paths, facts):
+    left = page.page_context(replace(results, dimension=None), paths, facts)
+    titles = [each["subject"].title for each in left["subjects"]]
+    assert titles == [each.title for each in own() if each.figure != "dimension"]
+    assert "Local dimension" not in page.render_page(left, page.APPENDIX)
 
 
 def test_a_number_has_one_run_on_the_first_page(text):

@@ -1,10 +1,13 @@
 """A server that goes away in the middle loses nothing: no row, no run, no file, no order."""
 
 import json
+import math
 import threading
 from collections import defaultdict
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from mlflow.exceptions import MlflowException, RestException
 
 from hosm.experiment.run import outbox, tracking
@@ -48,6 +51,10 @@ class Server:
         self._answer()
         with open(path) as stream:
             self.files[run_id].append((folder, stream.read()))
+
+    def log_table(self, run_id, data, name):
+        self._answer()
+        self.files[run_id].append((name, data.to_dict("list")))
 
     def set_terminated(self, run_id, status, end_time=None):
         self._answer()
@@ -109,6 +116,23 @@ def test_a_parent_and_its_child_that_begin_in_an_outage_find_each_other(server, 
     ids = {name: run_id for run_id, name in server.runs.items()}
     assert server.tags[ids["child"]]["mlflow.parentRunId"] == ids["parent"]
     assert server.metrics[ids["parent"]] == [("x", 1.0, 0)]
+
+
+def test_tables_and_figures_of_an_outage_arrive_when_it_ends(server, monkeypatch):
+    run = RunLogger(URI, server.create_run("1", tags={}, run_name="a").info.run_id)
+    rows = [{"sigma": 0.5, "error": np.float64(2.0)}, {"sigma": 1.0, "error": np.nan}]
+    figure = Figure()
+    figure.subplots().plot([0, 1])
+    server.away = True
+    run.log_table(rows, "curve.json")
+    run.log_figure(figure, "pictures/curve.svg")
+    assert not server.files
+    back(server, monkeypatch)
+    run.log_metrics({"x": 1.0})
+    (name, table), (folder, picture) = server.files[run.run_id]
+    assert (name, folder) == ("curve.json", "pictures") and "<svg" in picture
+    assert table["sigma"] == [0.5, 1.0] and table["error"][0] == 2.0
+    assert math.isnan(table["error"][1])
 
 
 def test_an_outage_costs_one_try_and_one_warning(server, caplog):
