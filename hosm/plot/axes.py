@@ -1,15 +1,41 @@
-"""What the displays share: axes to draw into, and matplotlib, which only displays need."""
+"""What the displays share: axes, checked numbers, and matplotlib, which only they need."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
+import torch
 
-__all__ = ["Display"]
+from hosm.checks import checked
+from hosm.io import Array
+
+__all__ = ["Display", "check_names", "numbers"]
 
 WIDTH, HEIGHT = 4.8, 4.0  # of a panel, in inches
+
+
+def numbers(name: str, values: Any, *shape: int | str | EllipsisType) -> Array:  # noqa: ANN401
+    """Return values as float64.
+
+    Args:
+        name: of the argument, for the error.
+        values: an array, a tensor or a list.
+        shape: as in `hosm.checks.checked`.
+
+    Raises:
+        ValueError: they are not finite numbers of that shape, or there are none.
+    """
+    return checked(name, torch.from_numpy(np.array(values, np.float64)), *shape).numpy()
+
+
+def check_names(names: Sequence[str] | None, dimension: int) -> None:
+    """Raise ValueError unless there is a name for each of D columns, or None."""
+    if names is not None and len(names) != dimension:
+        raise ValueError(f"names must hold {dimension} names, got {len(names)}")
 
 
 def _pyplot() -> Any:  # noqa: ANN401

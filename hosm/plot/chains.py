@@ -16,7 +16,7 @@ from hosm.estimator.arrays import seeded
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.score_estimator import ScoreEstimator
 from hosm.io import Array
-from hosm.plot.axes import Display
+from hosm.plot.axes import Display, check_names
 from hosm.samplers import langevin, sample_chain
 
 __all__ = ["ChainsDisplay"]
@@ -40,6 +40,9 @@ class ChainsDisplay(Display):
         columns: Sequence[int] | None = None,
     ) -> None:
         self.draws, dimension = draws, draws.shape[2]
+        check_names(names, dimension)
+        for j in columns or ():
+            check_count("columns", j, 0, dimension - 1)
         self.names = names or [f"coordinate {j}" for j in range(dimension)]
         self.columns = columns or range(min(dimension, MOST_PANELS))
 
@@ -69,7 +72,7 @@ class ChainsDisplay(Display):
 
         Raises:
             NotFittedError: before `fit`.
-            ValueError: a count out of range.
+            ValueError: a count out of range, or no such column.
             ImportError: matplotlib is not installed.
         """
         model, starts = estimator.model_, estimator.starts_
@@ -101,7 +104,7 @@ class ChainsDisplay(Display):
             ax: axes to draw into, one for each of them; None for those of a new figure.
 
         Raises:
-            ValueError: another shape.
+            ValueError: another shape, or no such column.
             ImportError: matplotlib is not installed.
         """
         array = np.asarray(draws)

@@ -15,7 +15,7 @@ import numpy as np
 from hosm.checks import check_count
 from hosm.estimator.score_estimator import ScoreEstimator
 from hosm.io import Array
-from hosm.plot.axes import Display
+from hosm.plot.axes import Display, check_names, numbers
 
 __all__ = ["HessianDisplay"]
 
@@ -40,7 +40,8 @@ class HessianDisplay(Display):
         label: str = "second derivative",
         title: str = "",
     ) -> None:
-        self.hessian, self.names = np.asarray(hessian), names
+        self.hessian, self.names = numbers("hessian", hessian, "D", "D"), names
+        check_names(names, len(self.hessian))
         self.label, self.title = label, title
 
     @classmethod
@@ -96,7 +97,7 @@ class HessianDisplay(Display):
             ax: axes to draw into; None for those of a new figure.
 
         Raises:
-            ValueError: another shape.
+            ValueError: another shape, or anything but finite numbers.
             ImportError: matplotlib is not installed.
         """
         matrix = np.asarray(hessian)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hosm.estimator.outlier_detector import OutlierDetector
 from hosm.io import Array
-from hosm.plot.axes import Display
+from hosm.plot.axes import Display, numbers
 
 __all__ = ["OutlierDisplay"]
 
@@ -27,7 +27,8 @@ class OutlierDisplay(Display):
     """
 
     def __init__(self, scores: Array, bound: float, contamination: float = 0.05) -> None:
-        self.scores, self.bound, self.contamination = np.asarray(scores), bound, contamination
+        self.scores, self.bound = numbers("scores", scores, "n"), bound
+        self.contamination = contamination
 
     @classmethod
     def from_estimator(
@@ -74,6 +75,7 @@ class OutlierDisplay(Display):
             ax: axes to draw into; None for those of a new figure.
 
         Raises:
+            ValueError: another shape, or anything but finite numbers.
             ImportError: matplotlib is not installed.
         """
         return cls(scores, bound, contamination).plot(ax, bins=bins)

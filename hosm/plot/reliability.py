@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 import torch
 
+from hosm.checks import check_one_shape
 from hosm.estimator.score_estimator import ScoreEstimator
 from hosm.io import Array
-from hosm.plot.axes import Display
+from hosm.plot.axes import Display, numbers
 from hosm.uncertainty import Reliability, reliability
 
 __all__ = ["ReliabilityDisplay"]
@@ -58,6 +58,7 @@ class ReliabilityDisplay(Display):
             ImportError: matplotlib is not installed.
         """
         law, clean = estimator.posterior(X_noisy).law, estimator._points("X", X).x
+        check_one_shape("(n, D)", X_noisy=law.mean, X=clean)
         noise = torch.from_numpy(estimator.noise_std_) ** 2
         table = reliability(law.variance / noise, (clean - law.mean) ** 2 / noise, bins)
         return cls(table, "over the variance of the noise").plot(ax)
@@ -83,8 +84,10 @@ class ReliabilityDisplay(Display):
             ValueError: shapes that differ, negative values, or too few entries.
             ImportError: matplotlib is not installed.
         """
-        predicted, measured = (torch.from_numpy(np.array(x)) for x in (variance, squared_error))
-        return cls(reliability(predicted, measured, bins)).plot(ax)
+        predicted = numbers("variance", variance, ...)
+        measured = numbers("squared_error", squared_error, ...)
+        table = reliability(torch.from_numpy(predicted), torch.from_numpy(measured), bins)
+        return cls(table).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:  # noqa: ANN401
         """Draw it.
@@ -101,7 +104,8 @@ class ReliabilityDisplay(Display):
         own.plot(ends, ends, "--", color="gray", label="equal")
         share = f"mean of 1 / {len(predicted)} of the entries"
         own.errorbar(predicted, observed, error, fmt="o-", capsize=2, label=share)
-        own.set(xscale="log", yscale="log")
+        scale = "log" if ends[0] > 0 else "linear"  # which has room for 0
+        own.set(xscale=scale, yscale=scale)
         own.set_xlabel(f"predicted variance {self.unit}".strip())
         own.set_ylabel(f"mean squared error {self.unit}".strip())
         own.legend()

@@ -71,9 +71,11 @@ class VarianceMapDisplay(Display):
             ax: axes to draw into, two with a clean picture; None for those of a new figure.
 
         Raises:
-            ValueError: the shapes differ.
+            ValueError: the shapes differ, or found is no denoised picture.
             ImportError: matplotlib is not installed.
         """
+        if not isinstance(found, DenoisedPicture):
+            raise ValueError(f"found must be a DenoisedPicture, got {type(found).__name__}")
         if clean is None:
             return cls(_over_channels(found.variance)).plot(ax)
         if np.shape(clean) != found.mean.shape:

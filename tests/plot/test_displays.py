@@ -124,6 +124,43 @@ def test_outliers_lie_left_of_the_bound(axes):
     assert sum(patch.get_height() for patch in own.patches) == 60
 
 
+ONES = np.ones(100)
+BAD = {
+    "hessian must be finite, got nan": lambda: HessianDisplay.from_predictions([[np.nan]]),
+    "hessian .* not be empty": lambda: HessianDisplay.from_predictions(np.zeros((0, 0))),
+    "names must hold 2 names, got 1": lambda: HessianDisplay.from_predictions(np.eye(2), ["a"]),
+    "variance must be finite": lambda: ReliabilityDisplay.from_predictions(ONES * np.nan, ONES),
+    "must have one shape": lambda: ReliabilityDisplay.from_predictions(ONES, ONES[1:]),
+    "scores must be finite": lambda: OutlierDisplay.from_predictions([np.nan, 1.0], 0.0),
+    r"scores must have shape \(n,\)": lambda: OutlierDisplay.from_predictions([], 0.0),
+    "columns must be a whole number from 0 to 1, got 7": lambda: ChainsDisplay.from_predictions(
+        np.zeros((3, 5, 2)), columns=[7]
+    ),
+    "found must be a DenoisedPicture, got ndarray": lambda: VarianceMapDisplay.from_predictions(
+        np.eye(4)
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_input_is_named(message):
+    with pytest.raises(ValueError, match=message):
+        BAD[message]()
+
+
+def test_points_of_other_numbers_are_named(estimator):
+    with pytest.raises(ValueError, match=r"X_noisy and X must have one shape \(n, D\)"):
+        ReliabilityDisplay.from_estimator(estimator, X, X[:10])
+
+
+def test_variances_of_zero_and_whole_numbers_are_drawn(axes):
+    whole = list(range(100))
+    (own,) = ReliabilityDisplay.from_predictions(whole, whole, ax=axes()).ax_
+    assert own.get_xscale() == "log"
+    (own,) = ReliabilityDisplay.from_predictions(0 * ONES, ONES, ax=axes()).ax_
+    assert own.get_xscale() == "linear" and own.lines[1].get_ydata()[0] == 1
+
+
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"need the package matplotlib: pip install 'hosm\[plot"):

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hosm.checks import check_count, check_number
 from hosm.io import write_whole
 from hosm.io.unpacking import check_npy
 
@@ -33,8 +34,12 @@ class _File:
     """One .npy file: its rows, and where they begin."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         with path.open("rb") as stream:
-            check_npy(stream, path.stat().st_size)
+            try:
+                check_npy(stream, path.stat().st_size)
+            except ValueError as error:
+                raise ValueError(f"{path} cannot be read: {error}") from error
             version = np.lib.format.read_magic(stream)
             read: Any = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
             self.shape, turned, self.dtype = read(stream)
@@ -45,11 +50,11 @@ class _File:
                 f"{self.shape}"
             )
         self.width = math.prod(self.shape[1:])
-        self.handle = path.open("rb", buffering=0)
 
     def row(self, number: int) -> Array:
-        self.handle.seek(self.start + number * self.width * self.dtype.itemsize)
-        return np.fromfile(self.handle, self.dtype, self.width)
+        """Return one row, shape (D,); no file stays open, for there may be thousands."""
+        place = self.start + number * self.width * self.dtype.itemsize
+        return np.fromfile(self.path, self.dtype, self.width, offset=place)
 
 
 class ShardedRows:
@@ -57,7 +62,7 @@ class ShardedRows:
 
     Args:
         folder: its .npy files hold arrays (n, *) of one number type and row shape.
-        unit: a stored number b becomes b / unit + low.
+        unit: a stored number b becomes b / unit + low; above 0.
         low: see `unit`.
 
     Raises:
@@ -68,6 +73,7 @@ class ShardedRows:
     device = torch.device("cpu")
 
     def __init__(self, folder: str | Path, unit: float = 1.0, low: float = 0.0) -> None:
+        check_number("unit", unit)
         self.unit, self.low = unit, low
         paths = sorted(Path(folder).glob("*.npy"))
         if not paths:
@@ -93,8 +99,10 @@ class ShardedRows:
             index: whole numbers in 0, ..., N - 1, shape (n,).
 
         Raises:
-            ValueError: a number is not finite.
+            ValueError: there is no such row, or a number is not finite.
         """
+        for number in index.tolist():
+            check_count("index", number, 0, len(self) - 1)
         rows = np.empty((len(index), self.files[0].width), np.float32)
         for place, number in enumerate(index.tolist()):
             which = bisect.bisect_right(self.ends, number)

@@ -1,5 +1,6 @@
 """Data larger than memory: the same batches as from memory, and no more of it than a batch."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,10 +55,26 @@ def test_files_that_do_not_fit_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"b\.npy must hold uint8 rows of shape \(2, 3\)"):
         ShardedRows(tmp_path)
     (tmp_path / "b.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-1])
-    with pytest.raises(ValueError, match="must hold 618 bytes"):
+    with pytest.raises(ValueError, match=r"b\.npy cannot be read: it must hold 618 bytes"):
         ShardedRows(tmp_path)
     with pytest.raises(ValueError, match="must hold no .npy file"):
         pack([ROWS], tmp_path)
+
+
+@pytest.mark.parametrize("number", [-1, 103])
+def test_a_row_that_is_not_there_is_named(rows, number):
+    with pytest.raises(
+        ValueError, match=f"index must be a whole number from 0 to 102, got {number}"
+    ):
+        rows[torch.tensor([number])]
+
+
+def test_a_thousand_files_are_read_without_holding_them_open(tmp_path):
+    pack([np.full((1, 2), k, np.float32) for k in range(1500)], tmp_path)
+    rows = ShardedRows(tmp_path)
+    open_files = len(os.listdir("/proc/self/fd"))
+    assert rows[torch.tensor([1499, 0])].tolist() == [[1499, 1499], [0, 0]]
+    assert len(os.listdir("/proc/self/fd")) <= open_files < 1000
 
 
 def test_numbers_that_are_not_finite_are_refused_when_they_are_read(tmp_path):
@@ -85,7 +102,7 @@ before = psutil.Process().memory_info().vms
 limit = before + 2**29
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 try:
-    np.fromfile(rows.files[0].handle, np.uint8)
+    np.fromfile(rows.files[0].path, np.uint8)
     print("all of it fits, so that this shows nothing")
 except MemoryError:
     pass
