@@ -1,6 +1,7 @@
 """What MLflow holds of the estimates of a sweep, in SQLite."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hosm.experiment.run.tracking import open_tracker
 from hosm.experiment.settings import load_params
 from tests.experiment.accuracy.estimates import BEGAN, estimate
 
-SWEEP = load_params(Path(__file__).resolve().parents[3] / "params.yaml").sweep
+ROOT = Path(__file__).resolve().parents[3]
+SWEEP = load_params(ROOT / "params.yaml").sweep
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,14 @@ def test_one_error_of_one_name_comes_first_for_every_method(client, logged_sweep
     for metrics in (s2, s1):
         assert min(metrics) == "hessian_error"
         assert "autodiff_error" not in metrics and "s2_error" not in metrics
+
+
+def test_what_the_page_says_of_comparing_runs_runs(logged_sweep, capsys):
+    page = (ROOT / "docs" / "compare-runs.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code.count("sqlite:///runs/mlflow.db") == 1 and f"*{logged.VIEW}*" in page
+    exec(code.replace("sqlite:///runs/mlflow.db", logged_sweep.uri), {})
+    assert capsys.readouterr().out.split("\n")[:2] == ["jacobian 15 7.5", "dsm-vr 0 9.4"]
 
 
 def test_settings_of_training_come_after_those_of_the_cell(client, logged_sweep):
