@@ -26,11 +26,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
 from hosm import causal
-from hosm.causal.ordering import stein_hessian_diagonal
+from hosm.experiment.causal.study.graphs import (
+    draw,
+    hamming_distance,
+    order_divergence,
+    random_graph,
+    true_order,
+)
+from hosm.experiment.causal.study.orders import by_variance, score
 
 SIZES = {  # graphs, variables, points, edges on average
     "small": (10, 10, 1000, 40),
@@ -38,63 +44,6 @@ SIZES = {  # graphs, variables, points, edges on average
     "quick": (2, 4, 200, 4),
 }
 PRUNINGS = {"Gaussian processes": "gaussian_process", "additive": "additive"}
-
-
-def random_graph(variables: int, edges: float, rng: np.random.Generator) -> np.ndarray:
-    """Return whether i is a parent of j, shape (D, D), for so many edges on average."""
-    order = rng.permutation(variables)
-    chance = edges / (variables * (variables - 1) / 2)
-    parents = np.zeros((variables, variables), bool)
-    parents[np.ix_(order, order)] = np.triu(rng.random((variables, variables)) < chance, 1)
-    return parents
-
-
-def draw(parents: np.ndarray, points: int, rng: np.random.Generator) -> np.ndarray:
-    """Return points (n, D) of x_j = f_j(parents) + noise, of a variance between .4 and .8.
-
-    Each f_j is a draw of a Gaussian process, by random features (Rahimi and Recht, 2007).
-    """
-    x, done = np.zeros((points, len(parents))), np.zeros(len(parents), bool)
-    while not done.all():
-        for j in np.flatnonzero(~done & ~parents[~done].any(0)):
-            given = np.flatnonzero(parents[:, j])
-            x[:, j] = rng.normal(size=points) * np.sqrt(rng.uniform(0.4, 0.8))
-            if len(given):
-                phase = x[:, given] @ rng.normal(size=(len(given), 200))
-                waves = np.cos(phase + rng.uniform(0, 2 * np.pi, 200))
-                x[:, j] += np.sqrt(2 / 200) * waves @ rng.normal(size=200)
-            done[j] = True
-    return x
-
-
-def order_divergence(parents: np.ndarray, order: list[int]) -> int:
-    """Return how many edges an order of the variables contradicts (Rolland et al., section 4)."""
-    place, (i, j) = np.argsort(order), np.nonzero(parents)
-    return int((place[i] > place[j]).sum())
-
-
-def hamming_distance(parents: np.ndarray, found: np.ndarray) -> int:
-    """Return how many pairs of variables a graph gets wrong; a turned edge counts once."""
-    wrong = parents != found
-    return int(np.triu(wrong | wrong.T).sum())
-
-
-def score_order(x: np.ndarray) -> list[int]:
-    """Return the order of standardised points (n, D) by the variance of second derivatives."""
-    left, last = [*range(x.shape[1])], []
-    while len(left) > 1:
-        variance = stein_hessian_diagonal(torch.from_numpy(x[:, left])).var(0)
-        last.append(left.pop(int(variance.argmin())))
-    return left + last[::-1]
-
-
-def true_order(parents: np.ndarray) -> list[int]:
-    """Return an order that no edge contradicts."""
-    left, found = [*range(len(parents))], []
-    while left:
-        found += (free := [j for j in left if not parents[left, j].any()])
-        left = [j for j in left if j not in free]
-    return found
 
 
 def compare(args: argparse.Namespace) -> dict[str, list[Sequence[float]]]:
@@ -108,8 +57,8 @@ def compare(args: argparse.Namespace) -> dict[str, list[Sequence[float]]]:
         x = (raw - raw.mean(0)) / raw.std(0)
         for name, ordered in {
             "order": lambda x=x: causal.order(x).columns,
-            "SCORE": lambda x=x: score_order(x),
-            "by variance": lambda raw=raw: np.argsort(raw.var(0)).tolist(),
+            "SCORE": lambda x=x: score(x),
+            "by variance": lambda raw=raw: by_variance(raw),
             "true order": lambda parents=parents: true_order(parents),
         }.items():
             start = time.perf_counter()
