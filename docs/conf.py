@@ -149,6 +149,7 @@ def _home() -> str:
     text = text.replace("](reports/negative-results.md)", "](negative-results.md)")
     text = text.replace("](CONTRIBUTING.md)", "](contributing.md)")
     text = text.replace("](examples/)", "](examples.md)")
+    text = text.replace("](tutorials/)", "](gallery/index.rst)")
     text = re.sub(r"\[[^\]]*\]\(reports/index\.html\)", '<a href="report.html">report</a>', text)
     trees = [
         "\n".join(("```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```"))
