@@ -14,6 +14,7 @@ one, the second derivative is the same everywhere.
 # Rain makes a river rise; rain and warmth make crops grow; the harvest sets the price. All is made
 # up.
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -55,3 +56,22 @@ graph = hosm.causal.graph(X, order=found.columns)
 print(graph)
 causes = [f"{i} -> {j}" for i in graph.index for j in graph.columns if graph.loc[i, j]]
 print(", ".join(causes))
+
+# %%
+# As a picture
+# ------------
+#
+# Columns stand from left to right in the order that was found; an arrow leads from each cause to
+# its effect.
+
+figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
+place = {name: (i, 0.0) for i, name in enumerate(found.names)}
+for cause, effect in (pair.split(" -> ") for pair in causes):
+    far = place[effect][0] - place[cause][0]
+    arrow = {"arrowstyle": "-|>", "shrinkA": 24, "shrinkB": 24, "color": "C0"}
+    bend = {"connectionstyle": f"arc3,rad={-0.25 * (far > 1)}"}
+    axes.annotate("", place[effect], place[cause], arrowprops=arrow | bend)
+for name, (x, y) in place.items():
+    axes.text(x, y, name, ha="center", va="center")
+axes.set(xlim=(-0.5, len(place) - 0.5), ylim=(-0.6, 0.6))
+axes.axis("off")

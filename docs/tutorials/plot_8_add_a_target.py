@@ -15,6 +15,7 @@ fifth, and measures it against the default one.
 # v^T J^T v. Both are met by the true Hessian; ours has learned less from each point, and how much
 # less it costs is the question.
 
+import matplotlib.pyplot as plt
 import torch
 
 import hosm
@@ -52,7 +53,8 @@ X = law.sample(3000, torch.Generator().manual_seed(0))
 test = law.smoothed(SIGMA).sample(1000, torch.Generator().manual_seed(1))
 exact = law.smoothed(SIGMA).hessian(test)
 
-for target in ("jacobian", "one number"):
+figure, panels = plt.subplots(1, 2, figsize=(8, 4), layout="constrained", sharex=True, sharey=True)
+for target, axes in zip(("jacobian", "one number"), panels, strict=True):
     estimator = hosm.ScoreEstimator(
         SIGMA,
         method="network",
@@ -64,6 +66,14 @@ for target in ("jacobian", "one number"):
     found = torch.from_numpy(estimator.hessian(test, dense=True))
     error = (found - exact).square().sum((1, 2)).mean() / exact.square().sum((1, 2)).mean()
     print(f"{target:10} relative squared error of the Hessian {error:.3f}")
+    axes.scatter(exact.flatten(), found.flatten(), s=2, alpha=0.3)
+    axes.axline((0, 0), slope=1, color="black", linewidth=0.8)
+    axes.set(title=target, xlabel="exact entry of the Hessian", ylabel="learned entry")
+
+# %%
+# Points on the line are exact. The new target errs on the diagonal, and the reason is that the
+# square of a random sign is 1: the diagonal enters v^T s2 v through its sum alone, so that one
+# entry may be too low where another is too high.
 
 # %%
 # To keep it
