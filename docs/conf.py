@@ -27,6 +27,7 @@ SECTIONS = (  # in the order in which they are read
     *("estimator", "pictures", "inverse", "causal", "plot", "io", "cli", "checks"),
     *("parameters", "progress", "standard_output"),
 )
+REPORT = {"index": "report", "appendix": "appendix"}  # files in reports/ -> their copies here
 CONTENTS = {  # title of a part of the site -> its pages, in the order in which they are read
     "Begin": ("installation", "which-function", "gallery/index", "guide", "glossary"),
     "Subjects": (
@@ -150,7 +151,7 @@ def _home() -> str:
     text = text.replace("](CONTRIBUTING.md)", "](contributing.md)")
     text = text.replace("](examples/)", "](examples.md)")
     text = text.replace("](tutorials/)", "](gallery/index.rst)")
-    text = re.sub(r"\[[^\]]*\]\(reports/index\.html\)", '<a href="report.html">report</a>', text)
+    text = text.replace("](reports/index.html)", "](../reports/index.html)")
     trees = [
         "\n".join(("```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```"))
         for title, pages in CONTENTS.items()
@@ -166,9 +167,16 @@ def _write_pages(app: Sphinx) -> None:
         (Path(app.srcdir) / f"{name}.md").write_text(text, encoding="utf-8")
 
 
+def _link_report(app: Sphinx, name: str, source: list[str]) -> None:
+    """Have links to the files of the page, as a clone has them, lead to their copies here."""
+    for file, copy in REPORT.items():
+        link = rf"\[([^\]]*)\]\(\.\./reports/{file}\.html(#[\w-]+)?\)"
+        source[0] = re.sub(link, rf'<a href="{copy}.html\2">\1</a>', source[0])
+
+
 def _copy_report(app: Sphinx, error: Exception | None) -> None:
     if error is None:
-        for name, copy in (("index", "report"), ("appendix", "appendix")):
+        for name, copy in REPORT.items():
             text = (ROOT / "reports" / f"{name}.html").read_text(encoding="utf-8")
             linked = text.replace('href="index.html', 'href="report.html')  # the site has its own
             (Path(app.outdir) / f"{copy}.html").write_text(linked, encoding="utf-8")
@@ -178,4 +186,5 @@ def setup(app: Sphinx) -> None:
     """Make the pages that are made of others before, and put the report beside them after."""
     app.connect("autodoc-process-docstring", _as_plain_text, priority=1)  # before Napoleon
     app.connect("builder-inited", _write_pages)
+    app.connect("source-read", _link_report)
     app.connect("build-finished", _copy_report)

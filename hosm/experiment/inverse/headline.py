@@ -40,7 +40,7 @@ def inverse_findings(run: InverseRun) -> Iterator[Finding]:
     best = _best_rival(worst)
     yield Finding(
         "How far intervals of 50, 80 and 95 % are from holding that share of the posterior's "
-        f"draws, at the worst of {tasks} linear inverse problems, in points.",
+        f"draws, at the worst of {tasks} linear inverse problems, in percentage points.",
         f"{worst[OURS]:.1f}",
         f"{worst[best]:.1f} by {NAMES[best]}",
     )

@@ -29,7 +29,8 @@ def mixing_sentence(found: Sampling) -> str:
     compared = " and ".join(told) or "a number of effective samples that cannot be compared"
     return (
         "Beside a sampler that does not use the second-order score (Langevin’s), one whose steps "
-        f"use it (Ozaki’s) makes {compared}; both are tuned within equal bounds on bias."
+        f"use it (Ozaki’s) makes {compared}; each has its best step size among those whose "
+        "draws are biased by no more than the same bound."
     )
 
 
@@ -38,7 +39,7 @@ def mixing_findings(found: Sampling) -> Iterator[Finding]:
     for each in _shown(found):
         yield Finding(
             "Effective samples a second of Ozaki's sampling step, which uses the Hessian, "
-            "over those of Langevin's, both tuned within equal bounds on bias; "
+            "over those of Langevin's, each at its best step size within the same bound on bias; "
             f"{PLACES[each.target]}.",
             marked(formats.plus_minus(each.ratio, each.error), each.langevin),
             "1 by Langevin's",
