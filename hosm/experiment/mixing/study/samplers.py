@@ -50,8 +50,8 @@ class TargetScores:
         Args:
             guards: of Ozaki's method that are wanted.
         """
-        wanted = {name: how for name, how in METHODS.items() if how.get("guard", "floor") in guards}
-        forms = [name for name, how in wanted.items() if "form" not in how or self.full]
+        wanted = [name for name, how in METHODS.items() if how.get("guard", "floor") in guards]
+        forms = [name for name in wanted if "form" not in METHODS[name] or self.full]
         return forms + [name for name in ADJUSTED if self.log_prob]
 
     def kernel(self, method: str, step_size: float | Tensor, floor: float) -> samplers.Kernel:
