@@ -17,8 +17,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dvc.exceptions import DvcException
-
 from hosm.experiment.repro.expected import SECONDS, expected_seconds, known_seconds, profile
 from hosm.experiment.repro.plan import Step, planned, up_to_date
 from hosm.experiment.repro.processes import Processes
@@ -95,7 +93,7 @@ def _beside_each_other(root: Path, steps: Sequence[Step], view: View, log: Log) 
     runs, way, status = Processes(root), ways(steps, view.expected), 0
     try:
         done = up_to_date(root, steps)
-    except DvcException as error:
+    except OSError as error:
         view.read(f"ERROR: {error}")
         return 255  # that of DVC
     view.skip(done)

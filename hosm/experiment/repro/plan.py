@@ -63,12 +63,15 @@ def up_to_date(root: Path, steps: Collection[Step]) -> set[str]:
         steps: in DVC's order.
 
     Raises:
-        DvcException: another run holds DVC's lock.
+        OSError: DVC cannot look, as while another run holds its lock.
     """
     fresh: set[str] = set()
-    with Repo(str(root)) as repo, repo.lock:
-        known = {stage.addressing: stage for stage in repo.index.stages}
-        for step in steps:
-            if step.after <= fresh and not known[step.name].changed():
-                fresh.add(step.name)
+    try:
+        with Repo(str(root)) as repo, repo.lock:
+            known = {stage.addressing: stage for stage in repo.index.stages}
+            for step in steps:
+                if step.after <= fresh and not known[step.name].changed():
+                    fresh.add(step.name)
+    except DvcException as error:
+        raise OSError(str(error)) from error
     return fresh

@@ -114,6 +114,14 @@ def test_options_of_dvc_and_one_processor_mean_one_dvc(project, monkeypatch):
     assert (root / "asked").read_text() == "repro --dry end\nrepro\n"
 
 
+def test_a_run_beside_another_is_refused_in_the_words_of_dvc(project, capsys):
+    root = project("echo begun")
+    with Repo(str(root)) as repo, repo.lock:
+        assert command.reproduce(root, []) == 255
+    out = capsys.readouterr().out
+    assert out.startswith("ERROR: Unable to acquire lock") and "begun" not in out
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_reaches_all_that_runs_and_nothing_begins_after_it(project, number):
     wait = f"trap 'echo told $4 >> told; exit {40 + number}' {int(number)}; echo here"
