@@ -192,7 +192,7 @@ SETTINGS = {
     "too many workers": (
         setting("cluster", "workers", value=64),
         "must be at most local_cpus",
-        "got 64 x 2 = 128",
+        "got 64 x 1 = 64",
     ),
     "unknown backend": (setting("cluster", "backend", value="mpi"), "'mpi'", "'gloo'"),
     "restarts below 0": (

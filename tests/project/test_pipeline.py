@@ -145,6 +145,14 @@ def test_a_change_in_an_objective_trains_again():
     assert reruns("hosm/objectives/targets.py") >= TRAINED
 
 
+def test_stages_that_take_times_have_the_machine_alone():
+    for name in GRAPH:
+        files = [file for file in closure(f"pipeline/{module(name)}.py") if "/study" in file]
+        texts = [(ROOT / file).read_text() for file in files]
+        times = any("timed_in_turn(" in text or "Watch(" in text for text in texts)
+        assert not times or body(GRAPH[name]).get("meta") == {"alone": True}, name
+
+
 def test_dvc_sees_code_and_not_what_python_keeps_beside_it():
     assert "__pycache__" in (ROOT / ".dvcignore").read_text().split()
 

@@ -2,30 +2,35 @@
 
     python -m hosm.experiment.repro [arguments of dvc repro]
 
+Where no option is given and there are processors for it, stages run beside each other, each by a
+`dvc repro` of its own and on one thread; those that dvc.yaml marks `alone` have the machine for
+themselves. What a stage finds does not depend on what runs beside it. With options of DVC, and on
+one processor, one `dvc repro` does it all. A stage that fails ends the run, once the stages beside
+it are finished.
+
 The log is runs/repro.log, the seconds are in runs/stage_seconds.json. DVC's exit status is kept,
-and signals are passed on: SIGINT to DVC and its stage, as a terminal does, the others to DVC.
+and signals are passed on: SIGINT to DVC and its stages, as a terminal does, the others to DVC.
 """
 
 import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hosm.experiment.repro.expected import SECONDS, expected_seconds, known_seconds, profile
-from hosm.experiment.repro.plan import planned
+from hosm.experiment.repro.plan import Step, planned, up_to_date
+from hosm.experiment.repro.processes import Processes
+from hosm.experiment.repro.turns import to_begin, ways
 from hosm.experiment.repro.view import View
-from hosm.experiment.run.process import die_with_parent
+from hosm.experiment.run.process import cpu_count
 from hosm.io import write_whole
 
 __all__ = ["reproduce"]
 
 LOG = Path("runs", "repro.log")
-ENVIRONMENT = {"PYTHONUNBUFFERED": "1"}  # lines appear when they are printed
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MOST = 4  # stages at once: each of them may take some GB of memory
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+Log = Callable[[str], int]
 
 
 def reproduce(root: Path, arguments: Sequence[str]) -> int:
@@ -41,11 +46,16 @@ def reproduce(root: Path, arguments: Sequence[str]) -> int:
     Raises:
         OSError: there is no command `dvc`, or runs/ cannot be written.
     """
-    stages = planned(root, arguments)
-    view = View(stages, expected_seconds(root, stages), sys.stdout)
+    steps = planned(root, arguments)
+    plain = bool(steps) and not any(each.startswith("-") for each in arguments)
+    room = min(cpu_count(), MOST) if plain else 1
+    view = View(steps, expected_seconds(root, [step.name for step in steps]), sys.stdout, room)
     (root / LOG).parent.mkdir(parents=True, exist_ok=True)
     with (root / LOG).open("w", encoding="utf-8") as log:
-        status = _follow(root, ["dvc", "repro", *arguments], view, log.write)
+        if room > 1:
+            status = _beside_each_other(root, steps, view, log.write)
+        else:
+            status = _in_turn(root, arguments, view, log.write)
     view.close(status)
     _keep(root, view)
     return status
@@ -59,41 +69,52 @@ def _keep(root: Path, view: View) -> None:
         return
     every = json.loads(path.read_text(encoding="utf-8"))["seconds"] if path.exists() else {}
     every[profile(root)] = known_seconds(root) | whole
-    kept = {"last_run": view.outcomes, "seconds": every}
+    in_order = dict.fromkeys([*view.stages, *view.outcomes])
+    last = {name: view.outcomes[name] for name in in_order if name in view.outcomes}
+    kept = {"last_run": last, "last_run_seconds": view.elapsed(), "seconds": every}
     write_whole((json.dumps(kept, indent=2) + "\n").encode(), path)
 
 
-def _follow(root: Path, command: list[str], view: View, log: Callable[[str], int]) -> int:
-    with subprocess.Popen(
-        command,
-        cwd=root,
-        env={**ENVIRONMENT, **os.environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        process_group=0,  # what a terminal sends comes here alone, and is passed on once
-        preexec_fn=die_with_parent,
-    ) as run:
-        with _passed_on(run):
-            for line in run.stdout or ():
-                log(line)
-                view.read(line)
-            status = run.wait()
-    return status if status >= 0 else 128 - status
+def _in_turn(root: Path, arguments: Sequence[str], view: View, log: Log) -> int:
+    """Have one `dvc repro` run all stages; return its exit status."""
+    runs = Processes(root)
+    with runs.signals_passed_on():
+        runs.begin("dvc", ["dvc", "repro", *arguments], {})
+        while True:
+            _, said = runs.hear()
+            if isinstance(said, int):
+                return said
+            log(said)
+            view.read(said)
 
 
-@contextmanager
-def _passed_on(run: subprocess.Popen[str]) -> Iterator[None]:
-    def pass_on(number: int, frame: object) -> None:
-        if number == signal.SIGINT:
-            os.killpg(run.pid, number)
-        else:
-            run.send_signal(number)
-
-    before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
+def _beside_each_other(root: Path, steps: Sequence[Step], view: View, log: Log) -> int:
+    """Run stages as their turn comes; return the exit status of the first that failed, or 0."""
+    runs, way, status = Processes(root), ways(steps, view.expected), 0
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        done = up_to_date(root, steps)
+    except OSError as error:
+        view.read(f"ERROR: {error}")
+        return 255  # that of DVC
+    view.skip(done)
+    with runs.signals_passed_on():
+        while True:
+            if not status and not runs.signalled:
+                for name in to_begin(steps, done, runs.running, way, view.room):
+                    _begin(runs, next(step for step in steps if step.name == name))
+                    view.begin(name)
+            if not runs.running:
+                return status or runs.signalled
+            name, said = runs.hear()
+            if isinstance(said, int):
+                view.end(name, said)
+                done.add(name)
+                status = status or said
+            else:
+                log(f"{name}: {said}")
+                view.read(said, name)
+
+
+def _begin(runs: Processes, step: Step) -> None:
+    command = ["dvc", "--wait-for-lock", "repro", "--single-item", step.name]
+    runs.begin(step.name, command, {} if step.alone else ONE_THREAD)

@@ -1,7 +1,7 @@
 """How long stages take: on this machine if they have run here, else on a reference machine."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -14,8 +14,8 @@ __all__ = [
     "expected_seconds",
     "keep_as_reference",
     "known_seconds",
+    "pace",
     "profile",
-    "seconds_left",
 ]
 
 SECONDS = Path("runs", "stage_seconds.json")
@@ -60,45 +60,41 @@ def keep_as_reference(root: Path, file: Path = REFERENCE) -> float:
         file: where to.
 
     Returns:
-        The seconds of all stages together.
+        The seconds of the whole run.
 
     Raises:
         ValueError: the last run left a stage out, or did not end.
     """
     path = root / SECONDS
-    last = json.loads(path.read_text(encoding="utf-8"))["last_run"] if path.exists() else {}
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    last = kept.get("last_run", {})
     left_out = [name for name, outcome in last.items() if outcome != "ran"]
     if left_out or not last:
         raise ValueError(
             f"every stage must have run in the last run, got {', '.join(left_out) or 'no run'}"
         )
-    known = known_seconds(root)
+    known, whole = known_seconds(root), round(kept["last_run_seconds"])
     seconds = {name: round(known[name]) for name in last}
     facts = {
         "machine": standard_tags(root, profile(root), None)["hardware"],
         "profile": profile(root),
-        "how": "Of one whole run, from the start of a stage to the start of the next one.",
+        "how": "Of one whole run, each stage from its start to its end; some ran side by side.",
+        "all": whole,
         "seconds": seconds,
     }
     write_whole((json.dumps(facts, indent=2) + "\n").encode(), file)
-    return sum(seconds.values())
+    return whole
 
 
-def seconds_left(
-    expected: Mapping[str, float], took: Mapping[str, float], ahead: Collection[str]
-) -> float | None:
-    """Return the seconds until the end, None where nothing is known of a stage that is ahead.
+def pace(expected: Mapping[str, float], took: Mapping[str, float]) -> float:
+    """Return how much longer than expected stages take in this run.
 
-    The expected seconds are scaled by how much longer the stages that ran have taken, cautiously
-    at first: short stages tell little of long ones.
+    Cautious at first: short stages tell little of long ones.
 
     Args:
         expected: seconds of stages.
         took: seconds of the stages that ran now.
-        ahead: stages that are not finished.
     """
-    if any(name not in expected for name in ahead):
-        return None
     before = sum(expected[name] for name in took if name in expected)
     now = sum(seconds for name, seconds in took.items() if name in expected)
-    return sum(expected[name] for name in ahead) * (now + TRUSTED) / (before + TRUSTED)
+    return (now + TRUSTED) / (before + TRUSTED)

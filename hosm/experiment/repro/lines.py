@@ -3,16 +3,19 @@
 import re
 from typing import NamedTuple
 
-__all__ = ["News", "is_chatter", "news", "plain"]
+__all__ = ["UNCHANGED", "News", "is_chatter", "news", "plain"]
 
+UNCHANGED = "did not change"
 NEWS = {
     "runs": re.compile(r"^Running stage '(.+)':$"),
-    "did not change": re.compile(r"^(?:Stage )?'(.+)' didn't change, skipping$"),
+    UNCHANGED: re.compile(r"^(?:Stage )?'(.+)' didn't change, skipping$"),
     "from the cache of runs": re.compile(r"^Stage '(.+)' is cached - skipping run"),
     "failed": re.compile(r"failed to reproduce '([^']+)'"),
 }
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-WORKER = re.compile(r"^\((?!raylet|autoscaler)[\w.:]+ pid=\d+(?:, ip=[\w.:]+)?\)\s?")
+OF_RAY = "raylet|autoscaler|PlacementGroupCleaner"  # the last fails beside a second cluster
+WORKER = re.compile(rf"^\((?!{OF_RAY})[\w.:]+ pid=\d+(?:, ip=[\w.:]+)?\)\s?")
+
 CHATTER = re.compile(
     "|".join(
         (
@@ -24,7 +27,8 @@ CHATTER = re.compile(
             r"^\[?\d{4}-\d\d-\d\d [\d:,.]+ [DIWEF] \d+ \d+\]",  # C++ of Ray
             r"^\[?\d{4}-\d\d-\d\d [\d:,.]+\]?\s+(?:DEBUG|INFO|WARNING)\s.*\.py:\d+ -- ",  # Ray
             r"^\S+\.py:\d+: \w*Warning: |^\s+warnings\.warn\(",
-            r"^\((?:raylet|autoscaler)",
+            rf"^\((?:{OF_RAY})",
+            r"^Data and pipelines are up to date",
             r"^[╭├╰│]",  # the box in which Ray Tune describes itself
         )
     )

@@ -3,13 +3,15 @@
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TextIO
 
 from tabulate import tabulate
 
-from hosm.experiment.repro.expected import seconds_left
-from hosm.experiment.repro.lines import News, is_chatter, news, plain
+from hosm.experiment.repro.expected import pace
+from hosm.experiment.repro.lines import UNCHANGED, News, is_chatter, news, plain
+from hosm.experiment.repro.plan import Step
+from hosm.experiment.repro.turns import seconds_to_end
 
 __all__ = ["View"]
 
@@ -20,44 +22,77 @@ class View:
     """Reads what a run prints, and shows what matters of it.
 
     Args:
-        stages: those that are planned, in DVC's order.
+        steps: the stages that are planned, in DVC's order.
         expected: seconds of stages, where they are known.
         out: where it is shown; on a terminal, only the last line of progress stays.
+        room: how many stages run at once.
         clock: seconds that pass.
     """
 
     def __init__(
         self,
-        stages: Sequence[str],
+        steps: Sequence[Step],
         expected: dict[str, float],
         out: TextIO,
+        room: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stages, self.expected, self.out, self.clock = stages, expected, out, clock
+        self.steps, self.expected, self.out, self.room = steps, expected, out, room
+        self.stages = [step.name for step in steps]
         self.outcomes: dict[str, str] = {}
         self.took: dict[str, float] = {}
         self.last: dict[str, deque[str]] = {}
-        self.running: str | None = None
-        self.since = clock()
+        self.running: dict[str, float] = {}
+        self.clock, self.began = clock, clock()
         self.live = False
 
-    def read(self, line: str) -> None:
-        """Take one line of the run."""
+    def elapsed(self) -> float:
+        """Return the seconds since the run began."""
+        return self.clock() - self.began
+
+    def read(self, line: str, stage: str | None = None) -> None:
+        """Take one line of the run.
+
+        Args:
+            line: as it was printed.
+            stage: that printed it; None where one DVC runs all stages in turn, and its news tell.
+        """
         text = plain(line)
-        if said := news(text):
-            self._heard(said)
-        elif self.running:
-            self.last[self.running].append(text)
+        said, of = news(text), stage or next(iter(self.running), None)
+        if said:
+            self._heard(said, alone=stage is None)
+        elif of:
+            self.last[of].append(text)
         if said and said.what == "failed" or text.startswith("ERROR: "):
             self._write(text)
         elif not said and not is_chatter(text):
-            self._progress(text)
+            self._progress(text if stage is None else f"{stage}: {text}")
+
+    def skip(self, stages: Collection[str]) -> None:
+        """Take note of stages that have nothing to do."""
+        self.outcomes |= {name: UNCHANGED for name in self.stages if name in stages}
+
+    def begin(self, stage: str) -> None:
+        """Show that a stage begins."""
+        self.outcomes[stage] = "runs"
+        self.running[stage] = self.clock()
+        self.last[stage] = deque(maxlen=LAST)
+        self._write(self._headline(stage))
+
+    def end(self, stage: str, status: int = 0) -> None:
+        """Take note that a stage has ended; it failed unless the status is 0."""
+        seconds = self.clock() - self.running.pop(stage)
+        if status:
+            self.outcomes[stage] = "failed"
+        elif self.outcomes[stage] == "runs":
+            self.outcomes[stage] = "ran"
+        if self.outcomes[stage] in ("ran", "failed"):
+            self.took[stage] = seconds
 
     def close(self, status: int) -> None:
-        """End the last stage, which failed unless the status is 0; show why, and the table."""
-        if self.running and status:
-            self.outcomes[self.running] = "failed"
-        self._finish()
+        """End what runs, which failed unless the status is 0; show why, and the table."""
+        for stage in [*self.running]:
+            self.end(stage, status)
         for stage, outcome in self.outcomes.items():
             if outcome == "failed" and self.last.get(stage):
                 self._write(f"stage {stage} failed; its last lines:")
@@ -65,6 +100,8 @@ class View:
                     self._write(f"  {text}")
         if self.outcomes:
             self._write(self.table())
+        if self.outcomes and {*self.outcomes.values()} == {UNCHANGED}:
+            self._write("Data and pipelines are up to date.")
 
     def table(self) -> str:
         """Return the table of stages and seconds."""
@@ -73,37 +110,37 @@ class View:
             (name, f"{self.took[name]:.0f}" if name in self.took else "", self._outcome(name))
             for name in names
         ]
-        total = ("all", f"{sum(self.took.values()):.0f}", "")
+        total = ("all", f"{self.elapsed():.0f}", "")
         align = ("left", "right", "left")
         return tabulate([*rows, total], ("stage", "seconds", ""), "simple", colalign=align)
 
     def _outcome(self, name: str) -> str:
         return self.outcomes.get(name, "not reached")
 
-    def _heard(self, said: News) -> None:
+    def _heard(self, said: News, alone: bool) -> None:
+        """Take note of what DVC says of a stage; alone, one that is named ends the one before."""
         if said.what == "failed":
             self.outcomes[said.stage] = "failed"
-            return
-        self._finish()
-        self.outcomes[said.stage] = said.what
-        if said.what == "runs":
-            self.running, self.since = said.stage, self.clock()
-            self.last[said.stage] = deque(maxlen=LAST)
-            self._write(self._headline(said.stage))
-
-    def _finish(self) -> None:
-        if self.running:
-            self.took[self.running] = self.clock() - self.since
-            if self.outcomes[self.running] == "runs":
-                self.outcomes[self.running] = "ran"
-        self.running = None
+        elif alone:
+            for stage in [*self.running]:
+                self.end(stage)
+            self.outcomes[said.stage] = said.what
+            if said.what == "runs":
+                self.begin(said.stage)
+        else:
+            self.outcomes[said.stage] = said.what
 
     def _headline(self, stage: str) -> str:
-        place = self.stages.index(stage) + 1 if stage in self.stages else len(self.outcomes)
-        ahead = [name for name in self.stages if name == stage or name not in self.outcomes]
-        left = seconds_left(self.expected, self.took, ahead) if ahead else None
-        known = "time left unknown" if left is None else f"about {_duration(left)} left"
-        return f"stage {place} of {len(self.stages) or '?'}, {stage}, {known}"
+        place = self.stages.index(stage) + 1 if self.room == 1 and stage in self.stages else 0
+        of = len(self.stages) or "?"
+        now = self.clock()
+        running = {name: now - since for name, since in self.running.items()}
+        done = {name for name in self.outcomes if name not in running}
+        left = seconds_to_end(self.steps, done, running, self.expected, self.room)
+        known = "time left unknown"
+        if self.steps and left is not None:
+            known = f"about {_duration(left * pace(self.expected, self.took))} left"
+        return f"stage {place or len(self.outcomes)} of {of}, {stage}, {known}"
 
     def _progress(self, text: str) -> None:
         if not self.out.isatty():

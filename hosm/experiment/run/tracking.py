@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 from filelock import FileLock
-from matplotlib.figure import Figure
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
@@ -36,6 +35,9 @@ from hosm.experiment.run.outbox import Outbox, send
 from hosm.experiment.run.process import has_ended, identity, silenced
 from hosm.experiment.run.secrets import masked
 from hosm.experiment.run.tags import PARAM, TAG, named, number, texts
+
+if TYPE_CHECKING:  # most stages draw nothing, and would wait for it
+    from matplotlib.figure import Figure
 
 __all__ = ["RunLogger", "Tracker", "open_tracker"]
 
@@ -226,7 +228,7 @@ class RunLogger:
         """Log rows as a table, a JSON file that MLflow's pages show beside those of other runs."""
         self._do({"table": json.loads(pd.DataFrame(rows).to_json(orient="split")), "name": name})
 
-    def log_figure(self, figure: Figure, name: str) -> None:
+    def log_figure(self, figure: "Figure", name: str) -> None:
         """Log a figure of matplotlib as a picture, whose kind is that of its name."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, Path(name).name)

@@ -1,27 +1,26 @@
 """Settings of the studies of images: scales, uncertainty, the classifier and diversity."""
 
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from hosm.experiment.settings.model import Count, ModelParams, Positive, Section
 
-BUDGETS = ("equal steps", "equal total")  # of each model of one scale, against that of the range
-
-__all__ = ["BUDGETS", "ClassifierParams", "DiversityParams", "ScalesParams", "UncertaintyParams"]
+__all__ = ["ClassifierParams", "DiversityParams", "ScalesParams", "UncertaintyParams"]
 
 
 class ScalesParams(Section):
     """Models of one noise scale each, which the model of a range is judged by.
 
-    At each scale one is trained for as many steps as the model of the range (`equal steps`), and
-    one for that number over the number of scales compared (`equal total`), so that all those of
-    one scale take together as many steps as the one model. `unconstrained` is what differs for one
+    Of the `budgets` at each scale, `equal steps` is as many steps as the model of the range has,
+    and `equal total` that number over the number of scales compared, so that all those of one
+    scale take together as many steps as the one model. `unconstrained` is what differs for one
     more, whose covariance may be negative.
     """
 
     sigmas: tuple[Positive, ...] = Field(min_length=1)
+    budgets: tuple[Literal["equal steps", "equal total"], ...] = Field(min_length=1)
     validate_every: int = Field(ge=1)
     unconstrained: dict[str, Any]
 
@@ -33,10 +32,11 @@ class ScalesParams(Section):
             compared: number of noise scales at which models are compared.
         """
         every, models = {"validate_every": self.validate_every}, {}
-        steps = (whole.max_steps, max(whole.max_steps // compared, 1))
-        for sigma, (budget, count) in product(self.sigmas, zip(BUDGETS, steps, strict=True)):
+        part = max(whole.max_steps // compared, 1)
+        steps = {"equal steps": whole.max_steps, "equal total": part}
+        for sigma, budget in product(self.sigmas, self.budgets):
             label = f"{sigma:g}-{budget.replace(' ', '-')}"
-            own = whole.at_scale(sigma, max_steps=count, **every)
+            own = whole.at_scale(sigma, max_steps=steps[budget], **every)
             models[label, f"one scale, {budget}"] = own
         free = ModelParams(**{**whole.model_dump(), **every, **self.unconstrained})
         return {**models, ("unconstrained", "unconstrained"): free}

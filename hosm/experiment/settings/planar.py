@@ -1,6 +1,6 @@
 """Settings of the studies in the plane: variance reduction, denoising and mixing."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -51,6 +51,7 @@ class MixingParams(Section):
     drift_chains: int = Field(ge=10)
     drift_iterations: int = Field(ge=2)
     step_sizes: tuple[Positive, Positive]
+    guards: tuple[Literal["none", "floor", "abs", "langevin"], ...]
     tries: int = Field(ge=4)
     bias_bound: float = Field(gt=0, le=1)
     variance_bound: float = Field(gt=1)
@@ -71,4 +72,7 @@ class MixingParams(Section):
             raise ValueError(
                 f"step_sizes must be [low, high] with low < high, got [{low}, {high}]"
             )
+        if not {"none", "floor"} <= {*self.guards}:
+            got = ", ".join(self.guards) or "no guard"
+            raise ValueError(f"guards must contain none and floor, as in table 3, got {got}")
         return self

@@ -26,6 +26,7 @@ SETTINGS = {
     "drift_chains": 50,
     "drift_iterations": 10,
     "step_sizes": (0.05, 20.0),
+    "guards": ("none", "floor", "abs", "langevin"),
     "tries": 4,
     "bias_bound": 0.5,
     "variance_bound": 2.0,
@@ -212,7 +213,16 @@ def test_times_are_of_real_chains():
 
 def test_learned_scores_are_not_adjusted_and_have_no_dense_form():
     scores = methods.TargetScores("learned", torch.neg, lambda x: (-x, -torch.ones_like(x)))
-    assert scores.methods() == [name for name in methods.METHODS if name != "ozaki full"]
+    every = [name for name in methods.METHODS if name != "ozaki full"]
+    assert scores.methods(PARAMS.guards) == every
+
+
+def test_guards_that_are_not_wanted_are_not_tuned():
+    left = methods.exact_scores("ring6").methods(("none", "floor"))
+    every = [*methods.METHODS, *methods.ADJUSTED]
+    assert left == [name for name in every if name not in ("ozaki abs", "ozaki langevin")]
+    with pytest.raises(ValueError, match="guards must contain none and floor, .*, got floor, abs"):
+        with_settings(guards=("floor", "abs"))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import io
 
 import pytest
 
-from hosm.experiment.repro.expected import TRUSTED, seconds_left
+from hosm.experiment.repro.expected import TRUSTED, pace
 from hosm.experiment.repro.lines import is_chatter, news, plain
+from hosm.experiment.repro.plan import Step
 from hosm.experiment.repro.view import View
 
 STEP = "\x1b[36m(RayTrainWorker pid=5016)\x1b[0m step 500/2500  train_dsm -1.7600\n"
@@ -20,6 +21,8 @@ CHATTER = [
     "/lib/torch/jit/_script.py:12: FutureWarning: `torch.jit.script` is deprecated.",
     "  warnings.warn(",
     "│ Number of trials                 6                     │",
+    "(PlacementGroupCleaner pid=21354) ConnectionError: Found multiple active Ray instances: {}.",
+    "Data and pipelines are up to date.",
     "",
 ]
 USEFUL = [
@@ -56,15 +59,12 @@ def test_what_dvc_says_of_a_stage():
     assert news("ERROR: failed to reproduce 'x': exited with 1") == ("x", "failed")
 
 
-def test_the_time_left_is_scaled_by_what_was_slower():
+def test_the_pace_is_that_of_long_stages():
     expected = {"a": 10.0, "b": 20.0, "c": 30.0}
-    assert seconds_left(expected, {}, ["a", "b", "c"]) == 60
+    assert pace(expected, {}) == 1
     slow = (20 + TRUSTED) / (10 + TRUSTED)  # a took twice as long as expected, of ten seconds
-    assert seconds_left(expected, {"a": 20.0}, ["b", "c"]) == pytest.approx(50 * slow)
-    assert seconds_left(expected, {"a": 20.0, "new": 500.0}, ["c"]) == pytest.approx(30 * slow)
-    long = {"a": 10 * TRUSTED, "b": 1.0}
-    assert seconds_left(long, {"a": 20 * TRUSTED}, ["b"]) == pytest.approx(21 / 11)
-    assert seconds_left(expected, {}, ["a", "unknown"]) is None
+    assert pace(expected, {"a": 20.0}) == slow == pace(expected, {"a": 20.0, "new": 500.0})
+    assert pace({"a": 10 * TRUSTED, "b": 1.0}, {"a": 20 * TRUSTED}) == 21 / 11
 
 
 def shown(lines, status=0, terminal=False, expected=None):
@@ -72,7 +72,7 @@ def shown(lines, status=0, terminal=False, expected=None):
     out, now = io.StringIO(), [0.0]
     out.isatty = lambda: terminal
     known = {"a": 5.0, "b": 100.0, "c": 200.0} if expected is None else expected
-    view = View(["a", "b", "c"], known, out, lambda: now[0])
+    view = View([Step(name) for name in "abc"], known, out, clock=lambda: now[0])
     for line in lines:
         view.read(line)
         now[0] += 10
@@ -92,7 +92,7 @@ def test_a_run_has_a_line_for_each_stage_and_a_table():
         ["a", "30", "ran"],
         ["b", "did", "not", "change"],
         ["c", "20", "ran"],
-        ["all", "50"],
+        ["all", "60"],
     ]
     assert view.took == {"a": 30.0, "c": 20.0}
 
@@ -117,3 +117,39 @@ def test_a_failure_shows_the_last_twenty_lines_of_its_stage():
     assert rows[1:21] == [f"  line {n}" for n in range(10, 30)]
     assert view.outcomes == {"a": "failed"}
     assert ["b", "not", "reached"] in [row.split() for row in rows]
+
+
+def test_stages_beside_each_other_are_told_apart():
+    out, now = io.StringIO(), [0.0]
+    expected = {"a": 100.0, "b": 60.0, "c": 200.0}
+    steps = [Step("a"), Step("b"), Step("c", frozenset("ab"), alone=True)]
+    view = View(steps, expected, out, 2, lambda: now[0])
+    view.begin("a")
+    view.begin("b")
+    view.read("Running stage 'b':\n", "b")
+    view.read("step 1\n", "b")
+    now[0] = 50.0
+    view.read("Stage 'a' is cached - skipping run, checking out outputs\n", "a")
+    view.end("a")
+    view.end("b")
+    view.begin("c")
+    view.end("c", 3)
+    view.close(3)
+    rows = out.getvalue().splitlines()
+    assert rows[:3] == [
+        "stage 1 of 3, a, about 5 min left",
+        "stage 2 of 3, b, about 5 min left",
+        "  b: step 1",
+    ]
+    # Stage b took 50 s instead of 60, which scales 200 s.
+    assert rows[3] == "stage 3 of 3, c, about 3 min left"
+    assert view.outcomes == {"a": "from the cache of runs", "b": "ran", "c": "failed"}
+    assert view.took == {"b": 50.0, "c": 0.0}
+
+
+def test_a_run_with_nothing_to_do_says_so():
+    out = io.StringIO()
+    view = View([Step("a"), Step("b")], {}, out, 2)
+    view.skip({"a", "b"})
+    view.close(0)
+    assert out.getvalue().endswith("Data and pipelines are up to date.\n")

@@ -151,7 +151,7 @@ def setter(*keys, value):
         ),
         (
             setter("cluster", "workers", value=64),
-            "must be at most local_cpus = 2, got 64 x 2 = 128",
+            "must be at most local_cpus = 2, got 64 x 1 = 64",
         ),
         (
             setter("cluster", "checkpoint_every", value=-1),

@@ -176,7 +176,8 @@ def written(tmp_path, change):
 
 
 def test_models_of_one_scale_follow_the_model_of_the_range(tmp_path):
-    params = load_params(ROOT / "params.yaml")
+    both = ["equal steps", "equal total"]
+    params = load_params(written(tmp_path, lambda raw: raw["scales"].update(budgets=both)))
     whole = params.trained("mnist5k")
     low, high = whole.sigma
     models = params.scales.models(whole, 4)

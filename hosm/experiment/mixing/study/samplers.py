@@ -1,6 +1,6 @@
 """The samplers that are compared on laws in the plane, and the scores that they are given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,16 +44,21 @@ class TargetScores:
     full: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
     log_prob: Callable[[Tensor], Tensor] | None = None
 
-    def methods(self) -> list[str]:
-        """Return the samplers that these scores suffice for."""
-        forms = [name for name, how in METHODS.items() if "form" not in how or self.full]
+    def methods(self, guards: Sequence[str]) -> list[str]:
+        """Return the samplers that these scores suffice for.
+
+        Args:
+            guards: of Ozaki's method that are wanted.
+        """
+        wanted = [name for name, how in METHODS.items() if how.get("guard", "floor") in guards]
+        forms = [name for name in wanted if "form" not in METHODS[name] or self.full]
         return forms + [name for name in ADJUSTED if self.log_prob]
 
     def kernel(self, method: str, step_size: float | Tensor, floor: float) -> samplers.Kernel:
         """Return a sampler's kernel.
 
         Args:
-            method: one of `methods()`.
+            method: one of `methods`.
             step_size: eps, a number or one for each chain, shape (n,).
             floor: h0 of the guard `floor`.
         """

@@ -169,7 +169,7 @@ def study(target: str, scores: TargetScores, params: MixingParams) -> Study:
     exact = law(target)
     reference = exact.sample(REFERENCE, torch.Generator().manual_seed(params.seed + 1))
     found = Study([], [], [], {"exact draws": reference[:4000]})
-    for method in scores.methods():
+    for method in scores.methods(params.guards):
         common = {"target": target, "scores": scores.name, "method": method}
         tried, best, found_within = _search(scores, method, exact, reference, params)
         found.tuning.extend({**common, **row} for row in tried)
