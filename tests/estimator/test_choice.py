@@ -1,5 +1,6 @@
 """Choosing on held-out rows: equal rows together, and clear cases clear."""
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.covariance import LedoitWolf
 
 from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal, warn_of_choice
-from hosm.estimator.kernel_correction import quadratic
+from hosm.estimator.kernel_correction import bumps_at, quadratic
 from hosm.estimator.simple_laws import SimpleLaw
 from tests.tolerances import ILL_CONDITIONED
 
@@ -131,3 +132,45 @@ def test_the_correction_of_all_rows_is_shrunk_by_its_penalty():
     ridge = 1e3 * float(loss.A.diagonal().mean())  # so large that A hardly counts
     error = (strong.weights + loss.b / ridge).norm()
     assert float(error) < 0.2 * float(strong.weights.norm())
+
+
+def _fitted_without_each_fold(terms):
+    x = torch.cat([_normal(60, 3), _normal(60, 3, 1) + 3])
+    fold = deal(x)
+    rows, fits = choice._Rows(x, fold, 0.1, 0.1, 0), choice._Fits(x, fold)
+    return rows, choice._Base(SimpleLaw(terms, "full"), rows, fits)
+
+
+def test_b_of_each_fold_is_that_of_the_law_and_the_rows_that_it_says():
+    rows, base = _fitted_without_each_fold(2)
+    kernels = [bumps_at(rows.x, 0.7, scale) for scale in (0.0, 1.0)]
+    for bumps, found in zip(kernels, choice._linear(kernels, base), strict=True):
+        for k, (outside, held) in enumerate(found):
+            model = base.models[k]
+            b = [quadratic(bumps, y, model.score(y)).b for y in rows.noisy]
+            torch.testing.assert_close(held, b.pop(k))
+            torch.testing.assert_close(outside, torch.stack(b).mean(0))
+
+
+def test_a_fit_holds_scores_of_one_fold_and_the_products_of_one_factor_at_a_time(monkeypatch):
+    alive, most = weakref.WeakSet(), {"scores": 0, "products": 0}
+    held, before = weakref.WeakSet(), choice._Base.scores
+
+    class Counted(choice._Correction):
+        def __init__(self, rows, width, scale):
+            super().__init__(rows, width, scale)
+            alive.add(self)
+            most["products"] = max(most["products"], sum(bool(each.scale) for each in alive))
+
+    def scores(self, y):
+        most["scores"] = max(most["scores"], len(held) + 1)
+        found = before(self, y)
+        held.add(found)
+        return found
+
+    monkeypatch.setattr(choice, "_Correction", Counted)
+    monkeypatch.setattr(choice._Base, "scores", scores)
+    x = torch.cat([_normal(60, 2), _normal(60, 2, 1) + 3])
+    choose(x, [0.05, 0.1])
+    assert most == {"scores": 1, "products": 1}
+    assert not alive
