@@ -90,7 +90,7 @@ class Candidate:
         sigma: noise scale that the candidate is fitted at.
         loss: at each row that judges, shape (n,), of the model fitted without its fold.
         variation: variance of the second derivatives between points, summed over columns.
-        models: these models, one for each fold.
+        kernels: of these models, one for each fold; none without kernels.
     """
 
     law: SimpleLaw
@@ -100,7 +100,7 @@ class Candidate:
     sigma: float
     loss: Tensor
     variation: float
-    models: list[ClosedFormModel]
+    kernels: list[Bumps]
 
     def __str__(self) -> str:
         words = str(self.law)
@@ -147,6 +147,7 @@ class Choice:
         law: the law, not smoothed.
         chosen: the candidate that was chosen.
         judged: all candidates, the Gaussian first.
+        folds: the candidate that was chosen, fitted without each fold.
         fold: of each row, shape (n,).
     """
 
@@ -154,6 +155,7 @@ class Choice:
     law: GaussianMixture
     chosen: Candidate
     judged: list[Candidate]
+    folds: list[ClosedFormModel]
     fold: Tensor
 
     @property
@@ -259,15 +261,18 @@ class _Fits:
         return law.shrunk(self._known[key], int(outside.sum()))
 
 
+def _without_folds(law: SimpleLaw, sigma: float, fits: _Fits) -> list[ClosedFormModel]:
+    """Return a law smoothed by sigma that is fitted without each fold."""
+    laws = [fits.without(law, k) for k in range(fits.folds)]
+    return [ClosedFormModel(each.smoothed(sigma), None, sigma) for each in laws]
+
+
 class _Base:
     """A simple law fitted without each fold. Its values are many, and are not kept."""
 
     def __init__(self, law: SimpleLaw, rows: _Rows, fits: _Fits) -> None:
         self.law, self.rows = law, rows
-        self.models = [
-            ClosedFormModel(fits.without(law, k).smoothed(rows.sigma), None, rows.sigma)
-            for k in range(fits.folds)
-        ]
+        self.models = _without_folds(law, rows.sigma, fits)
 
     def scores(self, y: Tensor) -> Tensor:
         """Return scores at points y, (n, D), by the model without each fold, (folds, n, D)."""
@@ -290,7 +295,7 @@ class _Base:
             sigma=self.rows.sigma,
             loss=torch.cat(losses),
             variation=float(_variation([_moments(h) for _, h in held])),
-            models=self.models,
+            kernels=[],
         )
 
 
@@ -398,10 +403,7 @@ class _Correction:
                 sigma=self.rows.sigma,
                 loss=losses[:, j],
                 variation=float(variations[j]),
-                models=[
-                    replace(model, bumps=self.bumps.with_weights(w[:, j]))
-                    for model, w in zip(base.models, weights, strict=True)
-                ],
+                kernels=[self.bumps.with_weights(w[:, j]) for w in weights],
             )
             for j, penalty in enumerate(near)
         ]
@@ -477,14 +479,29 @@ def _searched(x: Tensor, seed: int) -> Tensor:
     return order[:count].sort().values.to(x.device)
 
 
+Found = tuple[Candidate, list[Candidate], list[ClosedFormModel]]
+
+
+def _found(chosen: Candidate, judged: list[Candidate], fits: _Fits) -> Found:
+    """Return the candidate that was chosen, all that were judged, and its models of the folds.
+
+    Smoothed laws of many columns are large, and candidates do not hold theirs.
+    """
+    models = _without_folds(chosen.law, chosen.sigma, fits)
+    if chosen.kernels:
+        both = zip(models, chosen.kernels, strict=True)
+        models = [replace(model, bumps=bumps) for model, bumps in both]
+    return chosen, judged, models
+
+
 def _choose(
     x: Tensor,
     fold: Tensor,
     sigmas: Sequence[float],
     seed: int,
     say: Callable[[str], None],
-) -> tuple[Candidate, list[Candidate]]:
-    """Return the candidate that fits points best, and all that were judged."""
+) -> Found:
+    """Return the candidate that fits points best, and what else `_found` gives."""
     least = min(sigmas)
     rows, fits = _Rows(x, fold, least, least, seed), _Fits(x, fold)
     judged = _search(rows, simple_laws(x, say), fits, say)
@@ -492,16 +509,14 @@ def _choose(
     if len(sigmas) > 1:
         chosen, others = _of_sigmas(x, fold, sigmas, chosen, fits, seed)
         judged += others
-    return chosen, judged
+    return _found(chosen, judged, fits)
 
 
-def _gaussian_alone(
-    x: Tensor, fold: Tensor, sigma: float, seed: int
-) -> tuple[Candidate, list[Candidate]]:
+def _gaussian_alone(x: Tensor, fold: Tensor, sigma: float, seed: int) -> Found:
     """Return the Gaussian of Ledoit and Wolf, and it alone as what was judged."""
     rows, fits = _Rows(x, fold, sigma, sigma, seed), _Fits(x, fold)
     gaussian = _Base(SimpleLaw(1, "shrunk"), rows, fits).alone()
-    return gaussian, [gaussian]
+    return _found(gaussian, [gaussian], fits)
 
 
 def choose(
@@ -523,9 +538,9 @@ def choose(
     """
     fold, some = deal(x, seed=seed), _searched(x, seed)
     if len(x) <= x.shape[1]:
-        chosen, judged = _gaussian_alone(x, fold, min(sigmas), seed)
+        chosen, judged, models = _gaussian_alone(x, fold, min(sigmas), seed)
     else:
-        chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
+        chosen, judged, models = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
     law = chosen.law.fit(x)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
@@ -534,6 +549,7 @@ def choose(
         law=law,
         chosen=chosen,
         judged=judged,
+        folds=models,
         fold=fold,
     )
 

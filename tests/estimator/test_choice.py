@@ -94,7 +94,7 @@ def test_fewer_different_rows_than_folds_are_dealt_one_by_one():
     four = _normal(4, 3)
     assert sorted(deal(four).tolist()) == [0, 1, 2, 3]
     assert choose(four, [0.1]).constant
-    assert len(choose(four.repeat(25, 1), [0.1]).chosen.models) == 4
+    assert len(choose(four.repeat(25, 1), [0.1]).folds) == 4
     with pytest.raises(ValueError, match="X must hold 4 or more different rows .* got 2"):
         deal(four[:2].repeat(50, 1))
 
