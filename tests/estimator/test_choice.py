@@ -174,3 +174,16 @@ def test_a_fit_holds_scores_of_one_fold_and_the_products_of_one_factor_at_a_time
     choose(x, [0.05, 0.1])
     assert most == {"scores": 1, "products": 1}
     assert not alive
+
+
+def test_the_models_of_the_folds_are_those_that_were_judged():
+    x = _normal(300, 2)
+    x = x / x.norm(dim=1, keepdim=True) + 0.2 * _normal(300, 2, 1)
+    found = choose(x, [0.1])
+    assert len(found.chosen.kernels) == len(found.folds) == 5
+    rows = choice._Rows(x, found.fold, 0.1, 0.1, 0)
+    losses = []
+    for model, y in zip(found.folds, rows.held, strict=True):
+        loss = model.score(y).square().sum(1) / 2 + model.diagonal(y).sum(1)
+        losses.append(rows.over_draws([loss.unsqueeze(1)])[:, 0])
+    torch.testing.assert_close(torch.cat(losses), found.chosen.loss)
