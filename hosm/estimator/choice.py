@@ -90,7 +90,7 @@ class Candidate:
         sigma: noise scale that the candidate is fitted at.
         loss: at each row that judges, shape (n,), of the model fitted without its fold.
         variation: variance of the second derivatives between points, summed over columns.
-        models: these models, one for each fold.
+        kernels: of these models, one for each fold; none without kernels.
     """
 
     law: SimpleLaw
@@ -100,7 +100,7 @@ class Candidate:
     sigma: float
     loss: Tensor
     variation: float
-    models: list[ClosedFormModel]
+    kernels: list[Bumps]
 
     def __str__(self) -> str:
         words = str(self.law)
@@ -147,6 +147,7 @@ class Choice:
         law: the law, not smoothed.
         chosen: the candidate that was chosen.
         judged: all candidates, the Gaussian first.
+        folds: the candidate that was chosen, fitted without each fold.
         fold: of each row, shape (n,).
     """
 
@@ -154,6 +155,7 @@ class Choice:
     law: GaussianMixture
     chosen: Candidate
     judged: list[Candidate]
+    folds: list[ClosedFormModel]
     fold: Tensor
 
     @property
@@ -247,15 +249,22 @@ class _Fits:
     """Simple laws fitted without each fold; each mixture is fitted once."""
 
     def __init__(self, x: Tensor, fold: Tensor) -> None:
-        self.parts = [x[fold != k] for k in range(int(fold.max()) + 1)]
+        self.x, self.fold = x, fold
+        self.folds = int(fold.max()) + 1
         self._known: dict[tuple[SimpleLaw, int], GaussianMixture] = {}
 
     def without(self, law: SimpleLaw, k: int) -> GaussianMixture:
         """Return a law that is fitted to the rows outside fold k."""
-        key, points = (law.plain, k), self.parts[k]
+        key, outside = (law.plain, k), self.fold != k
         if key not in self._known:
-            self._known[key] = law.plain.fit(points)
-        return law.shrunk(self._known[key], len(points))
+            self._known[key] = law.plain.fit(self.x[outside])
+        return law.shrunk(self._known[key], int(outside.sum()))
+
+
+def _without_folds(law: SimpleLaw, sigma: float, fits: _Fits) -> list[ClosedFormModel]:
+    """Return a law smoothed by sigma that is fitted without each fold."""
+    laws = [fits.without(law, k) for k in range(fits.folds)]
+    return [ClosedFormModel(each.smoothed(sigma), None, sigma) for each in laws]
 
 
 class _Base:
@@ -263,14 +272,11 @@ class _Base:
 
     def __init__(self, law: SimpleLaw, rows: _Rows, fits: _Fits) -> None:
         self.law, self.rows = law, rows
-        self.models = [
-            ClosedFormModel(fits.without(law, k).smoothed(rows.sigma), None, rows.sigma)
-            for k in range(len(fits.parts))
-        ]
+        self.models = _without_folds(law, rows.sigma, fits)
 
-    def scores(self) -> list[list[Tensor]]:
-        """Return scores at the noisy points of each fold, by the model without each fold."""
-        return [[model.score(y) for model in self.models] for y in self.rows.noisy]
+    def scores(self, y: Tensor) -> Tensor:
+        """Return scores at points y, (n, D), by the model without each fold, (folds, n, D)."""
+        return torch.stack([model.score(y) for model in self.models])
 
     def held(self, k: int) -> tuple[Tensor, Tensor]:
         """Return scores and second derivatives at the held-out points of a fold, both (N, D)."""
@@ -289,7 +295,7 @@ class _Base:
             sigma=self.rows.sigma,
             loss=torch.cat(losses),
             variation=float(_variation([_moments(h) for _, h in held])),
-            models=self.models,
+            kernels=[],
         )
 
 
@@ -326,6 +332,33 @@ def _variation(parts: Sequence[Moments]) -> Tensor:
     return (total / (n.sum() - 1)).sum(0)
 
 
+Linear = list[tuple[Tensor, Tensor]]
+
+
+def _linear(kernels: Sequence[Bumps], base: _Base) -> list[Linear]:
+    """Return b of each of several kernels, of the rows outside and inside of each fold.
+
+    Scores of the simple law are many, so that those of one fold at a time are held, and serve all
+    kernels.
+    """
+
+    def of_rows(y: Tensor, scores: Tensor) -> list[Tensor]:
+        return [linear_terms(bumps, y, scores) for bumps in kernels]
+
+    terms = [of_rows(y, base.scores(y)) for y in base.rows.noisy]
+    return [_outside_and_inside(torch.stack(each)) for each in zip(*terms, strict=True)]
+
+
+def _outside_and_inside(b: Tensor) -> Linear:
+    """Return b of the rows outside and inside of each fold, by the law without that fold.
+
+    Args:
+        b: by the fold of the rows and the one that the law leaves out, shape (folds, folds, F).
+    """
+    folds = len(b)
+    return [((b[:, k].sum(0) - b[k, k]) / (folds - 1), b[k, k]) for k in range(folds)]
+
+
 class _Correction:
     """Kernels, with the loss of each penalty on each held-out fold, whatever the simple law."""
 
@@ -339,24 +372,13 @@ class _Correction:
         away = AWAY * gradient_products(self.bumps, rows.away)
         self.spectra = [torch.linalg.eigh((total - A) / (folds - 1) + away) for A in self.products]
 
-    def linear(self, scores: Sequence[Sequence[Tensor]]) -> list[tuple[Tensor, Tensor]]:
-        """Return b of the rows outside and inside of each fold, for the scores of a simple law."""
-        b = torch.stack(
-            [
-                linear_terms(self.bumps, y, torch.stack([*each]))
-                for y, each in zip(self.rows.noisy, scores, strict=True)
-            ]
-        )  # fold of the points, fold left out of the law
-        folds = len(b)
-        return [((b[:, k].sum(0) - b[k, k]) / (folds - 1), b[k, k]) for k in range(folds)]
-
     def weights(self, outside: Tensor, penalties: Tensor, k: int) -> Tensor:
         """Return the weights that all folds but one give, for L penalties, shape (F, L)."""
         values, vectors = self.spectra[k]
         shrunk = values.clamp_min(0).unsqueeze(1) + penalties.to(values) * self.unit
         return -vectors @ ((vectors.mT @ outside).unsqueeze(1) / shrunk)
 
-    def gains(self, linear: list[tuple[Tensor, Tensor]]) -> Tensor:
+    def gains(self, linear: Linear) -> Tensor:
         """Return the change of the first-order loss on held-out folds, for each penalty, (L,)."""
         gains = []
         for k, (A, (outside, held)) in enumerate(zip(self.products, linear, strict=True)):
@@ -364,7 +386,7 @@ class _Correction:
             gains.append((w * (A @ w)).sum(0) / 2 + held @ w)
         return torch.stack(gains).mean(0)
 
-    def candidates(self, base: _Base, linear: list[tuple[Tensor, Tensor]]) -> list[Candidate]:
+    def candidates(self, base: _Base, linear: Linear) -> list[Candidate]:
         """Judge the penalties near and above the best one; b of the law as `linear` gives it."""
         best = int(self.gains(linear).argmin())
         near = PENALTIES[max(0, best - SMALLER) : best + 1 + LARGER]
@@ -381,10 +403,7 @@ class _Correction:
                 sigma=self.rows.sigma,
                 loss=losses[:, j],
                 variation=float(variations[j]),
-                models=[
-                    replace(model, bumps=self.bumps.with_weights(w[:, j]))
-                    for model, w in zip(base.models, weights, strict=True)
-                ],
+                kernels=[self.bumps.with_weights(w[:, j]) for w in weights],
             )
             for j, penalty in enumerate(near)
         ]
@@ -410,12 +429,24 @@ def _search(
 ) -> list[Candidate]:
     """Return the candidates at one sigma, the Gaussian first."""
     bases = [_Base(law, rows, fits) for law in laws]
-    found, promising = [each.alone() for each in bases], []
+    found = [each.alone() for each in bases]
+    corrected, width, best = _with_kernels(rows, bases, found, say)
+    found += corrected
+    for each in {id(b): b for b in (best, bases[0])}.values():
+        found += _with_single_columns(rows, width, each, say)
+    return found
+
+
+def _with_kernels(
+    rows: _Rows, bases: Sequence[_Base], alone: Sequence[Candidate], say: Callable[[str], None]
+) -> tuple[list[Candidate], float, _Base]:
+    """Return candidates of the most promising laws and widths, and the best width and law."""
+    promising, found = [], []
     corrections = [_Correction(rows, width, 0.0) for width in WIDTHS]
-    for base, alone in zip(bases, found, strict=True):
-        scores, first = base.scores(), float(alone.loss.mean())
-        for correction in corrections:
-            linear = correction.linear(scores)
+    for base, candidate in zip(bases, alone, strict=True):
+        first = float(candidate.loss.mean())
+        terms = _linear([each.bumps for each in corrections], base)
+        for correction, linear in zip(corrections, terms, strict=True):
             gain = float(correction.gains(linear).min())
             promising.append((first + gain, correction, base, linear))
         say(f"kernels beside {base.law}")
@@ -423,19 +454,20 @@ def _search(
     for _, correction, base, linear in promising[:MOST_PROMISING]:
         found += correction.candidates(base, linear)
     _, best, base, _ = promising[0]
-    for each in {id(b): b for b in (base, bases[0])}.values():
-        found += _with_single_columns(rows, best.width, each, say)
-    return found
+    return found, best.width, base
 
 
 def _with_single_columns(
     rows: _Rows, width: float, base: _Base, say: Callable[[str], None]
 ) -> list[Candidate]:
-    """Return candidates of one law whose kernels include those of single columns."""
-    found, scores = [], base.scores()
-    for scale in SCALES:
-        correction = _Correction(rows, width, scale)
-        found += correction.candidates(base, correction.linear(scores))
+    """Return candidates of one law whose kernels include those of single columns.
+
+    With many columns their products are many, so that those of one factor at a time are held.
+    """
+    found = []
+    terms = _linear([bumps_at(rows.x, width, scale) for scale in SCALES], base)
+    for scale, linear in zip(SCALES, terms, strict=True):
+        found += _Correction(rows, width, scale).candidates(base, linear)
         say(f"kernels of single columns, factor {scale:g}")
     return found
 
@@ -447,14 +479,29 @@ def _searched(x: Tensor, seed: int) -> Tensor:
     return order[:count].sort().values.to(x.device)
 
 
+Found = tuple[Candidate, list[Candidate], list[ClosedFormModel]]
+
+
+def _found(chosen: Candidate, judged: list[Candidate], fits: _Fits) -> Found:
+    """Return the candidate that was chosen, all that were judged, and its models of the folds.
+
+    Smoothed laws of many columns are large, and candidates do not hold theirs.
+    """
+    models = _without_folds(chosen.law, chosen.sigma, fits)
+    if chosen.kernels:
+        both = zip(models, chosen.kernels, strict=True)
+        models = [replace(model, bumps=bumps) for model, bumps in both]
+    return chosen, judged, models
+
+
 def _choose(
     x: Tensor,
     fold: Tensor,
     sigmas: Sequence[float],
     seed: int,
     say: Callable[[str], None],
-) -> tuple[Candidate, list[Candidate]]:
-    """Return the candidate that fits points best, and all that were judged."""
+) -> Found:
+    """Return the candidate that fits points best, and what else `_found` gives."""
     least = min(sigmas)
     rows, fits = _Rows(x, fold, least, least, seed), _Fits(x, fold)
     judged = _search(rows, simple_laws(x, say), fits, say)
@@ -462,16 +509,14 @@ def _choose(
     if len(sigmas) > 1:
         chosen, others = _of_sigmas(x, fold, sigmas, chosen, fits, seed)
         judged += others
-    return chosen, judged
+    return _found(chosen, judged, fits)
 
 
-def _gaussian_alone(
-    x: Tensor, fold: Tensor, sigma: float, seed: int
-) -> tuple[Candidate, list[Candidate]]:
+def _gaussian_alone(x: Tensor, fold: Tensor, sigma: float, seed: int) -> Found:
     """Return the Gaussian of Ledoit and Wolf, and it alone as what was judged."""
     rows, fits = _Rows(x, fold, sigma, sigma, seed), _Fits(x, fold)
     gaussian = _Base(SimpleLaw(1, "shrunk"), rows, fits).alone()
-    return gaussian, [gaussian]
+    return _found(gaussian, [gaussian], fits)
 
 
 def choose(
@@ -493,9 +538,9 @@ def choose(
     """
     fold, some = deal(x, seed=seed), _searched(x, seed)
     if len(x) <= x.shape[1]:
-        chosen, judged = _gaussian_alone(x, fold, min(sigmas), seed)
+        chosen, judged, models = _gaussian_alone(x, fold, min(sigmas), seed)
     else:
-        chosen, judged = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
+        chosen, judged, models = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
     law = chosen.law.fit(x)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
@@ -504,6 +549,7 @@ def choose(
         law=law,
         chosen=chosen,
         judged=judged,
+        folds=models,
         fold=fold,
     )
 
@@ -527,11 +573,17 @@ def _of_sigmas(
         base = _Base(chosen.law, rows, fits)
         found = [base.alone()]
         if chosen.width is not None:
-            correction = _Correction(rows, chosen.width, chosen.scale)
-            found += correction.candidates(base, correction.linear(base.scores()))
+            found += _corrected(rows, base, chosen.width, chosen.scale)
         bests.append(best_of(found))
         judged += found
     return min(_may_be_best(bests), key=lambda each: each.sigma), judged
+
+
+def _corrected(rows: _Rows, base: _Base, width: float, scale: float) -> list[Candidate]:
+    """Return the candidates of one law and kernels of one width."""
+    correction = _Correction(rows, width, scale)
+    (linear,) = _linear([correction.bumps], base)
+    return correction.candidates(base, linear)
 
 
 def _fitted_bumps(rows: _Rows, chosen: Candidate, law: GaussianMixture) -> Bumps | None:

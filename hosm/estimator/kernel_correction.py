@@ -209,8 +209,9 @@ def _accumulated(bumps: Bumps, x: Tensor) -> Tensor:
     for i, own in enumerate(first.unbind(1)):  # kernels of two coordinates have no common term
         part = slice(count + i * m, count + (i + 1) * m)
         total[part, part] = own.mT @ own
-        other = (k.mT @ (own * -x[:, i : i + 1]) + c[:, i : i + 1] * (k.mT @ own)) / h**2
-        total[:count, part], total[part, :count] = other, other.mT
+    moved = (first * -x.unsqueeze(2)).flatten(1)
+    other = (k.mT @ moved + c.repeat_interleave(m, 1) * (k.mT @ first.flatten(1))) / h**2
+    total[:count, count:], total[count:, :count] = other, other.mT
     return total
 
 

@@ -277,8 +277,8 @@ class ScoreEstimator:
             starts=points[order[:MOST_STARTS].to(points.device)].float(),
             rows=kept_rows(points, seed),
             report=choice.words(),
-            folds=choice.chosen.models,
-            unseen=unseen_deviations(choice.chosen.models, choice.fold, points.float()),
+            folds=choice.folds,
+            unseen=unseen_deviations(choice.folds, choice.fold, points.float()),
             clean=fitted_clean_law(table.x, points, choice.fold, tried, seed),
         )
 

@@ -1,5 +1,6 @@
 """Choosing on held-out rows: equal rows together, and clear cases clear."""
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.covariance import LedoitWolf
 
 from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal, warn_of_choice
-from hosm.estimator.kernel_correction import quadratic
+from hosm.estimator.kernel_correction import bumps_at, quadratic
 from hosm.estimator.simple_laws import SimpleLaw
 from tests.tolerances import ILL_CONDITIONED
 
@@ -93,7 +94,7 @@ def test_fewer_different_rows_than_folds_are_dealt_one_by_one():
     four = _normal(4, 3)
     assert sorted(deal(four).tolist()) == [0, 1, 2, 3]
     assert choose(four, [0.1]).constant
-    assert len(choose(four.repeat(25, 1), [0.1]).chosen.models) == 4
+    assert len(choose(four.repeat(25, 1), [0.1]).folds) == 4
     with pytest.raises(ValueError, match="X must hold 4 or more different rows .* got 2"):
         deal(four[:2].repeat(50, 1))
 
@@ -131,3 +132,58 @@ def test_the_correction_of_all_rows_is_shrunk_by_its_penalty():
     ridge = 1e3 * float(loss.A.diagonal().mean())  # so large that A hardly counts
     error = (strong.weights + loss.b / ridge).norm()
     assert float(error) < 0.2 * float(strong.weights.norm())
+
+
+def _fitted_without_each_fold(terms):
+    x = torch.cat([_normal(60, 3), _normal(60, 3, 1) + 3])
+    fold = deal(x)
+    rows, fits = choice._Rows(x, fold, 0.1, 0.1, 0), choice._Fits(x, fold)
+    return rows, choice._Base(SimpleLaw(terms, "full"), rows, fits)
+
+
+def test_b_of_each_fold_is_that_of_the_law_and_the_rows_that_it_says():
+    rows, base = _fitted_without_each_fold(2)
+    kernels = [bumps_at(rows.x, 0.7, scale) for scale in (0.0, 1.0)]
+    for bumps, found in zip(kernels, choice._linear(kernels, base), strict=True):
+        for k, (outside, held) in enumerate(found):
+            model = base.models[k]
+            b = [quadratic(bumps, y, model.score(y)).b for y in rows.noisy]
+            torch.testing.assert_close(held, b.pop(k))
+            torch.testing.assert_close(outside, torch.stack(b).mean(0))
+
+
+def test_a_fit_holds_scores_of_one_fold_and_the_products_of_one_factor_at_a_time(monkeypatch):
+    alive, most = weakref.WeakSet(), {"scores": 0, "products": 0}
+    held, before = weakref.WeakSet(), choice._Base.scores
+
+    class Counted(choice._Correction):
+        def __init__(self, rows, width, scale):
+            super().__init__(rows, width, scale)
+            alive.add(self)
+            most["products"] = max(most["products"], sum(bool(each.scale) for each in alive))
+
+    def scores(self, y):
+        most["scores"] = max(most["scores"], len(held) + 1)
+        found = before(self, y)
+        held.add(found)
+        return found
+
+    monkeypatch.setattr(choice, "_Correction", Counted)
+    monkeypatch.setattr(choice._Base, "scores", scores)
+    x = torch.cat([_normal(60, 2), _normal(60, 2, 1) + 3])
+    choose(x, [0.05, 0.1])
+    assert most == {"scores": 1, "products": 1}
+    assert not alive
+
+
+def test_the_models_of_the_folds_are_those_that_were_judged():
+    x = _normal(300, 2)
+    x = x / x.norm(dim=1, keepdim=True) + 0.2 * _normal(300, 2, 1)
+    found = choose(x, [0.1])
+    assert len(found.chosen.kernels) == len(found.folds) == 5
+    rows = choice._Rows(x, found.fold, 0.1, 0.1, 0)
+    losses = []
+    for model, y in zip(found.folds, rows.held, strict=True):
+        loss = model.score(y).square().sum(1) / 2 + model.diagonal(y).sum(1)
+        losses.append(rows.over_draws([loss.unsqueeze(1)])[:, 0])
+    torch.testing.assert_close(torch.cat(losses), found.chosen.loss)
