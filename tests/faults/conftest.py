@@ -1,11 +1,16 @@
-"""The table of cases that the suite prints at its end: tried, survived, lost."""
+"""The table of cases that the suite prints at its end: tried, survived, lost.
 
+The moments of kills are drawn with FAULTS_SEED, which the table names (`make faults SEED=1`).
+"""
+
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
 CASES = []
+SEED = int(os.environ.get("FAULTS_SEED", "0"))
 
 
 @dataclass
@@ -49,7 +54,7 @@ def pytest_terminal_summary(terminalreporter):
         rows.append((each.name.ljust(width), *numbers, most, each.note))
     tried, survived = (sum(getattr(each, key) for each in CASES) for key in ("tried", "survived"))
     rows.append(("all".ljust(width), str(tried), str(survived), str(tried - survived), "", ""))
-    terminalreporter.section("faults")
+    terminalreporter.section(f"faults, their moments drawn with seed {SEED}")
     for name, tried, survived, lost, repeated, note in rows:
         line = f"{name}  {tried:>5}  {survived:>8}  {lost:>4}  {repeated:>14}  {note}"
         terminalreporter.write_line(line.rstrip())

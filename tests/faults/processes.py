@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("RAY_", "DVC_", "MLFLOW_", "HOSM_")
+PATIENCE = 900  # seconds, for a machine that has other work; a program that ends is seen at once
 
 
 def environment(mark, **extra):
@@ -52,11 +53,14 @@ def text(mark, name="log.txt"):
     return re.sub(r"\x1b\[[0-9;]*m", "", Path(mark, name).read_text())
 
 
-def wait_for(condition, seconds, tell=lambda: ""):
-    """Wait until a condition holds."""
+def wait_for(condition, tell=lambda: "", process=None, seconds=PATIENCE):
+    """Wait until a condition holds; fail at once if a process that should bring it about ends."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"timed out\n{tell()[-4000:]}"
+        if process is not None and process.poll() is not None:
+            assert condition(), f"ended with {process.returncode}\n{tell()[-4000:]}"
+            return
         time.sleep(0.1)
 
 
