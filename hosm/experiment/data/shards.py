@@ -92,6 +92,12 @@ class ShardedRows:
         """Return the number of rows of all files."""
         return self.ends[-1]
 
+    def fingerprint(self) -> bytes:
+        """Return what tells these rows from others: each file's name, size and time of change."""
+        stats = [(file.path, file.path.stat()) for file in self.files]
+        listed = [f"{path.name} {each.st_size} {each.st_mtime_ns}" for path, each in stats]
+        return "\n".join([*listed, f"{self.unit} {self.low}"]).encode()
+
     def __getitem__(self, index: Tensor) -> Tensor:
         """Return rows, shape (n, D).
 
