@@ -152,7 +152,10 @@ def train_here(
     validation, settings = torch.tensor(task.validation).to(device), training_settings(task.spec)
     train: Tensor | ShardedRows
     if isinstance(task.train, ShardedRows):  # read beside the training, never all at once
-        train, settings = task.train, replace(settings, prefetch=max(AHEAD, settings.prefetch))
+        train, settings = (
+            task.train.on(device),
+            replace(settings, prefetch=max(AHEAD, settings.prefetch)),
+        )
     elif settings.prefetch:  # batches follow one by one
         train = torch.tensor(task.train)
     else:
