@@ -14,7 +14,7 @@ export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick fuzz test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench large-data device-check ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick fuzz test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench large-data scale device-check ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -174,6 +174,11 @@ bench: install ## time it all anew on this machine, then render the report (and 
 large-data: install ## train from 20 GB of made images with 4 GB of memory a worker, needs 21 GB of disk, goes on after a stop -> reports/whole/large
 	OMP_NUM_THREADS=1 python -m hosm.experiment.cost.study.large_data build/large reports/whole/large 20 2 4
 	rm -rf build/large
+	python -m hosm.experiment.cost.scaling_page reports/whole docs/scaling.md
+
+scale: install ## the plan for up to 64 GPUs from times of this machine, ten minutes on 2 cores, best with nothing beside -> reports/whole/scale
+	OMP_NUM_THREADS=1 python -m hosm.experiment.cost.study.scale_measured reports/whole/scale
+	python -m hosm.experiment.cost.scaling_page reports/whole docs/scaling.md
 
 device-check: install ## does the GPU here train as the CPU does? six minutes -> reports/device; without one a rehearsal -> build/device
 	python -m hosm.experiment.cost.study.device reports/device

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.faults.processes import MARKS, gone
+
 CASES = []
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 
@@ -22,6 +24,13 @@ class Case:
     survived: int = 0
     repeated: list[int] = field(default_factory=list)
     note: str = ""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left():
+    """No process of any test may be left at the end; Ray's agents take a minute to see it."""
+    yield
+    assert not {mark: left for mark in sorted(MARKS) if (left := gone(mark, 90))}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Starting the project's programs in folders of their own; none outlives its test."""
+"""Starting the project's programs in folders of their own; none outlives the suite."""
 
 import os
 import re
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("RAY_", "DVC_", "MLFLOW_", "HOSM_")
+MARKS = set()  # of all programs that were started; at the end nothing of them may be left
 PATIENCE = 900  # seconds, for a machine that has other work; a program that ends is seen at once
 
 
@@ -36,6 +37,7 @@ def short(mark):
 
 def start(mark, *command, log=None, cwd=ROOT, **extra):
     """Start a program; what it prints goes to `log`, or to log.txt in the marked folder."""
+    MARKS.add(str(mark))
     with Path(log or Path(mark, "log.txt")).open("a") as stream:
         return subprocess.Popen(
             [str(part) for part in command],

@@ -94,7 +94,7 @@ def test_workers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
 
 @pytest.mark.parametrize(
     ("workers", "kills"),
-    [(1, 2), pytest.param(1, 10, marks=long), pytest.param(2, 10, marks=long)],
+    [(1, 2), pytest.param(1, 6, marks=long), pytest.param(2, 6, marks=long)],
 )
 def test_drivers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
     whole = unkilled(workers, tmp_path_factory)
@@ -106,7 +106,6 @@ def test_drivers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
         each.repeated = repeated(tmp_path)
         assert max(each.repeated, default=0) <= EVERY
         each.note = agree(tmp_path, whole, workers)
-        assert not gone(tmp_path, 90)  # Ray's agents take a minute
 
 
 @pytest.mark.parametrize(
@@ -130,7 +129,6 @@ def test_several_workers_are_stopped(workers, later, tmp_path, tmp_path_factory,
         assert drive(tmp_path, [], later) == 0, text(tmp_path)[-4000:]
         assert "continuing after step" in text(tmp_path)
         each.note = agree(tmp_path, whole, exact=workers == later)
-        assert not gone(tmp_path, 90)
 
 
 @pytest.mark.parametrize("kind", ["hung1", pytest.param("frozen1", marks=long)])
@@ -149,7 +147,6 @@ def test_a_worker_hangs(kind, tmp_path, tmp_path_factory, case):
         assert drive(tmp_path, faults, 2, failures=1) == 0, text(tmp_path)[-4000:]
         each.repeated = repeated(tmp_path)
         each.note = agree(tmp_path, whole, exact=True)
-        assert not gone(tmp_path, 90)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -160,7 +157,6 @@ def test_a_worker_asks_for_more_memory_than_there_is(workers, tmp_path, case):
         named = "" if workers == 1 else "worker 1: "
         assert line.startswith(f"error: training of ring6 failed: {named}out of memory (")
         assert line.endswith("); a smaller batch_size or more workers need less")
-        assert not gone(tmp_path, 90)
 
 
 @long

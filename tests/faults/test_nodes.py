@@ -8,7 +8,7 @@ import pytest
 
 from tests.experiment.cluster.nodes import Cluster
 from tests.faults.injected import EVERY
-from tests.faults.processes import PATIENCE, gone, text, wait_for
+from tests.faults.processes import PATIENCE, text, wait_for
 from tests.faults.test_kills import agree, repeated, started, unkilled
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
@@ -103,4 +103,3 @@ def test_the_head_dies(cluster, tmp_path, tmp_path_factory, case):
         assert run(tmp_path, cluster).wait(PATIENCE) == 0, text(tmp_path)[-4000:]
         assert "continuing after step" in text(tmp_path)
         each.repeated, each.note = repeated(tmp_path), agree(tmp_path, whole)
-        assert not gone(tmp_path, 90)

@@ -214,7 +214,8 @@ def study(folder: str, out: str, gigabytes: str, workers: str, most: str) -> Non
     machine = facts(PROJECT, params.profile, params)
     card = {name: machine[name] for name in ("hardware", "cpus", "versions", "commit")}
     card |= {"bytes": sum(path.stat().st_size for path in images.glob("*.npy")), "side": SIDE}
-    write_json({**card, "steps": result.step, "seconds_per_step": step}, Path(out) / "card.json")
+    card |= {"steps": result.step, "seconds_per_step": step, "load_average": os.getloadavg()[0]}
+    write_json(card, Path(out) / "card.json")
     print(f"{table.to_string(index=False)}\n{memory.to_string(index=False)}")
 
 

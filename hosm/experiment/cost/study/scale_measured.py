@@ -8,6 +8,7 @@ samples in all (strong scaling) and with as many on each (weak). From the same c
 plan for up to 64 GPUs, whose speed and links are assumed, and what a million large images need.
 """
 
+import os
 import statistics
 import sys
 import tempfile
@@ -239,7 +240,13 @@ def study(folder: str) -> None:
     link = costs.links[0]
     card |= {"bandwidth": link.bandwidth, "latency": link.latency, "numbers": costs.numbers}
     card |= {"unet_numbers": numbers, "unet_sample": core}
-    card |= {"row_32": small[0], "batch_32": small[1], "row_256": large[0], "batch_256": large[1]}
+    card |= {
+        "load_average": os.getloadavg()[0],
+        "row_32": small[0],
+        "batch_32": small[1],
+        "row_256": large[0],
+        "batch_256": large[1],
+    }
     write_json(card, place / "card.json")
 
 
