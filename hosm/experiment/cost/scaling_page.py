@@ -16,7 +16,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from hosm.experiment.cost.study.large_data import SIDE
-from hosm.experiment.cost.study.scale_measured import FASTER, LIFETIME, RESTART
+from hosm.experiment.cost.study.scale_measured import FASTER, LIFETIME, RESTART, SPREAD
 from hosm.experiment.run.process import main
 from hosm.experiment.shared.rows import groups, records
 from hosm.io import write_whole
@@ -65,7 +65,7 @@ def _assumptions(card: dict[str, Any], times: pd.DataFrame, check: pd.DataFrame)
         ),
         (
             "all wait for the slowest of P, whose times vary alike",
-            f"standard deviation {card['spread']:.1%} of a step",
+            f"by {card['spread']:.1%} of a step here, by {SPREAD:.0%} on a GPU (assumed)",
             f"simulated step by step: at most {simulated:.0%} from the formula",
         ),
         (
@@ -118,7 +118,7 @@ def _plan(plan: pd.DataFrame) -> str:
     rows = []
     for (kind, precision), part in groups(plan, "kind", "precision"):
         for row in records(part):
-            step, images = f"{1e3 * row['step']:.3g}", f"{row['samples_per_second']:,.0f}"
+            step, images = f"{1e3 * row['step']:,.1f}", f"{row['samples_per_second']:,.0f}"
             share = f"{row['samples_each']:.0f}", step, images
             lost = f"{1 - row['kept']:.2%}"
             part_named = str(row["limit"]).replace("_", "-")
@@ -143,22 +143,22 @@ def _breaks(card: dict[str, Any], trials: pd.DataFrame, peak: float) -> str:
         (
             f"noise of such an image, drawn on a core: {1 / card['batch_256']:.0f} images a "
             f"second, where reading alone gives {1 / card['row_256']:,.0f}",
-            "at a GPU that trains faster",
+            "where a GPU trains faster than that",
             "noise of rows from files is drawn on the GPU",
         ),
         (
             f"{TRIALS:,} trials: {slope:.2g} s each besides their training, one after another",
-            f"after {slope * TRIALS / 3600:.1f} hours of overhead",
+            f"{slope * TRIALS / 60:.0f} minutes in all, no matter how many GPUs",
             "processes are used again (`reuse_actors`); trials of one s1 share one fit",
         ),
         (
             "100 users of one SQLite store: one of them writes at a time",
-            "at a few writers",
+            "not measured: as soon as several write at once",
             "PostgreSQL with S3, passwords; a server that is away loses no row",
         ),
         (
             "100 users of one Ray head: their drivers share its memory",
-            "at tens of drivers",
+            "not measured: at tens of drivers",
             "a `RayJob` has a cluster of its own, with limits",
         ),
     ]

@@ -49,6 +49,7 @@ LENGTHS = (1_000, 10_000, 100_000, 300_000, 1_000_000)
 FASTER = {"float32": 500.0, "bfloat16": 4_000.0}  # a GPU over a core of this machine: assumed
 STRONG, WEAK = 128, 64  # the paper's batch; samples of each GPU
 DAY = 86_400.0
+SPREAD = 0.03  # of a step of a GPU that has no other work: assumed
 LIFETIME, RESTART = 30 * DAY, 60.0  # seconds between two deaths of a GPU, and of a start: assumed
 LARGE = Backbone(
     kind="unet", shared=True, channels=(128, 256, 256, 256), blocks=2, attention=True
@@ -176,11 +177,10 @@ def check(costs: Costs, cluster: ClusterParams, storage: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def plan(costs: Costs, core: float, numbers: int, reading: float) -> pd.DataFrame:
+def plan(core: float, numbers: int, reading: float) -> pd.DataFrame:
     """Return strong and weak scaling of the large U-Net over GPUs.
 
     Args:
-        costs: of a worker here, of which the spread is taken over.
         core: seconds that a core here takes for a sample.
         numbers: weights of the network.
         reading: seconds that a sample takes to be read, with its noise, on a core.
@@ -188,7 +188,7 @@ def plan(costs: Costs, core: float, numbers: int, reading: float) -> pd.DataFram
     links = tuple(Link(most, band, latency) for most, (_, band, latency) in LINKS.items())
     frames = []
     for precision, faster in FASTER.items():
-        gpu = Costs(0.0, core / faster, costs.spread, numbers, links, reading)
+        gpu = Costs(0.0, core / faster, SPREAD, numbers, links, reading)
         gpu = replace(gpu, lifetime=LIFETIME, restart=RESTART)
         for samples, weak in ((STRONG, False), (WEAK, True)):
             found = scaling(gpu, samples, GPUS, weak)
@@ -233,7 +233,7 @@ def study(folder: str) -> None:
         write_csv(check(costs, cluster, storage), place / "check.csv")
         write_csv(_trial_seconds(params, cluster, storage), place / "trials.csv")
     (core, numbers), small, large = _sample_seconds(LARGE, 32), _reading(32), _reading(256)
-    write_csv(plan(costs, core, numbers, small[1]), place / "plan.csv")
+    write_csv(plan(core, numbers, small[1]), place / "plan.csv")
     machine = facts(PROJECT, params.profile, params)
     card = {name: machine[name] for name in ("hardware", "cpus", "versions", "commit")}
     card |= {"fixed": costs.fixed, "sample": costs.sample, "spread": costs.spread}
