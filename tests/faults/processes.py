@@ -23,6 +23,7 @@ def environment(mark, **extra):
     kept |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MARK": str(mark)}
     kept |= {
         "RAY_TMPDIR": short(mark),
+        "HOSM_OUTBOX": f"{mark}/outbox",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     return {**kept, **{key: str(value) for key, value in extra.items()}}
