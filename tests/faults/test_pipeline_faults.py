@@ -328,5 +328,5 @@ def test_no_more_workers_than_the_local_cluster_has(project, case):
     (project / "params.yaml").write_text(yaml.safe_dump(settings))
     with case("train asks for 8 of 2 local CPUs"):
         assert stage(project, "train", "two-modes").wait(PATIENCE) == 1
-        assert "error: params.yaml: cluster = " in text(project)
+        assert "error: params.yaml: cluster: workers x cpus_per_worker must be at" in text(project)
         assert environment(project)["MARK"] == str(project)
