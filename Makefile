@@ -7,13 +7,14 @@ SIZES ?= [100, 300, 1000, 3000, 10000]
 SEEDS ?= [0, 1, 2, 3, 4]
 WALLPAPERS := lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds plasma-workspace-wallpapers
 SECONDS ?= 600 # of `make fuzz`
+SEED ?= 0 # of the moments at which `make faults` kills
 ENSEMBLE ?= [] # folders of further models, of `make photos`
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick fuzz test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench device-check ui docs doctor audit clean
+.PHONY: help install repro smoke test test-in-turn test-everywhere test-slow test-cluster faults faults-quick fuzz test-all check wheel lint types structure table1 figure1 denoisers mixing classes tabular photos inverse diffusion diffusion-digits inverse-digits photo-models dimension causal second-opinions bench large-data scale device-check ui docs doctor audit clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,10 +51,10 @@ test-slow: install ## tests that train for minutes
 	pytest -m slow --timeout 1800
 
 faults: install ## kill, fill and damage everything, 15 minutes on 2 cores; ends with a table
-	OMP_NUM_THREADS=1 pytest tests/faults -m faults --timeout 1800
+	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m faults --timeout 1800
 
 faults-quick: install ## the part of that which takes 3 minutes
-	OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" --timeout 600
+	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" --timeout 1800
 
 fuzz: install ## look for files that a reader does not take well, ten minutes, goes on where it stopped
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=3'
@@ -169,6 +170,15 @@ second-opinions: install ## each claim of the paper at one other point, after `m
 bench: install ## time it all anew on this machine, then render the report (and what it lacks)
 	dvc repro --single-item --force speed scaling
 	dvc repro report
+
+large-data: install ## train from 20 GB of made images with 4 GB of memory a worker, needs 21 GB of disk, goes on after a stop -> reports/whole/large
+	OMP_NUM_THREADS=1 python -m hosm.experiment.cost.study.large_data build/large reports/whole/large 20 2 4
+	rm -rf build/large
+	python -m hosm.experiment.cost.scaling_page reports/whole docs/scaling.md
+
+scale: install ## the plan for up to 64 GPUs from times of this machine, ten minutes on 2 cores, best with nothing beside -> reports/whole/scale
+	OMP_NUM_THREADS=1 python -m hosm.experiment.cost.study.scale_measured reports/whole/scale
+	python -m hosm.experiment.cost.scaling_page reports/whole docs/scaling.md
 
 device-check: install ## does the GPU here train as the CPU does? six minutes -> reports/device; without one a rehearsal -> build/device
 	python -m hosm.experiment.cost.study.device reports/device

@@ -36,7 +36,7 @@ CONTENTS = {  # title of a part of the site -> its pages, in the order in which 
     ),
     "Use": (
         *("command-line", "examples", "experiment", "compare-runs", "first-cluster", "cluster"),
-        *("kubernetes", "security", "troubleshooting"),
+        *("scaling", "kubernetes", "security", "troubleshooting"),
     ),
     "Reproduction": ("claims", "negative-results"),
     "Reference": ("formalism", "reference/index", "contributing", "changelog"),

@@ -148,7 +148,7 @@ def prefetched(source: Iterator[Batch], count: int, device: torch.device) -> Ite
     """Yield the batches of a source on a device; a thread has some of them ready ahead.
 
     Args:
-        source: of batches on the CPU; it is used in the thread alone.
+        source: of batches on the CPU, or on the device already; it is used in the thread alone.
         count: batches that are ready at once, at most.
         device: where they are wanted; a GPU fetches them from pinned memory meanwhile.
 
@@ -170,7 +170,8 @@ def prefetched(source: Iterator[Batch], count: int, device: torch.device) -> Ite
             while not ended.is_set():
                 batch = next(source)
                 if device.type == "cuda":
-                    batch = Batch(*(part.pin_memory() for part in batch))
+                    on_cpu = batch.x.device.type == "cpu"
+                    batch = Batch(*(part.pin_memory() for part in batch)) if on_cpu else batch
                 put(Batch(*(part.to(device, non_blocking=True) for part in batch)))
         except Exception as error:
             put(error)

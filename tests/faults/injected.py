@@ -8,7 +8,7 @@ A fault is a step and what happens at it:
     torn                the worker is killed when it has written half of the step's state
     renamed             the worker is killed when the state stands, before Ray hears of the step
     slow0, slow1        the worker of that rank takes its time over every step from there on
-    slower              all take much time over every step
+    slower              all take much time over every step, until there is a file steps.log.hurry
     hung0, hung1        the training of that worker stands still once it has taken the step
     frozen1             the whole process of that worker stands still then
     greedy0, greedy1    the worker asks for more memory than there is, as often as it gets there
@@ -29,7 +29,7 @@ from hosm.experiment.train.training_task import TrainingTask
 from hosm.training import loop as training
 
 STEPS, EVERY = 300, 20
-SLOW, SLOWER = 0.03, 0.4  # seconds
+SLOW, SLOWER = 0.03, 0.6  # seconds
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def inject(task):
 
     def slowed(step):
         kinds = {kind for when, kind in task.faults if when <= step}
-        time.sleep(SLOW if f"slow{rank}" in kinds else SLOWER if "slower" in kinds else 0)
+        slower = "slower" in kinds and not os.path.exists(f"{task.log}.hurry")
+        time.sleep(SLOWER if slower else SLOW if f"slow{rank}" in kinds else 0)
         if (step, f"hung{rank}") in task.faults and first(f"{task.log}.{step}.hung{rank}"):
             time.sleep(3600)
         if (step, f"frozen{rank}") in task.faults and first(f"{task.log}.{step}.frozen{rank}"):

@@ -1,4 +1,4 @@
-"""Starting the project's programs in folders of their own; none outlives its test."""
+"""Starting the project's programs in folders of their own; none outlives the suite."""
 
 import os
 import re
@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("RAY_", "DVC_", "MLFLOW_", "HOSM_")
+MARKS = set()  # of all programs that were started; at the end nothing of them may be left
+PATIENCE = 900  # seconds, for a machine that has other work; a program that ends is seen at once
 
 
 def environment(mark, **extra):
@@ -21,6 +23,7 @@ def environment(mark, **extra):
     kept |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MARK": str(mark)}
     kept |= {
         "RAY_TMPDIR": short(mark),
+        "HOSM_OUTBOX": f"{mark}/outbox",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     return {**kept, **{key: str(value) for key, value in extra.items()}}
@@ -35,6 +38,7 @@ def short(mark):
 
 def start(mark, *command, log=None, cwd=ROOT, **extra):
     """Start a program; what it prints goes to `log`, or to log.txt in the marked folder."""
+    MARKS.add(str(mark))
     with Path(log or Path(mark, "log.txt")).open("a") as stream:
         return subprocess.Popen(
             [str(part) for part in command],
@@ -52,11 +56,14 @@ def text(mark, name="log.txt"):
     return re.sub(r"\x1b\[[0-9;]*m", "", Path(mark, name).read_text())
 
 
-def wait_for(condition, seconds, tell=lambda: ""):
-    """Wait until a condition holds."""
+def wait_for(condition, tell=lambda: "", process=None, seconds=PATIENCE):
+    """Wait until a condition holds; fail at once if a process that should bring it about ends."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"timed out\n{tell()[-4000:]}"
+        if process is not None and process.poll() is not None:
+            assert condition(), f"ended with {process.returncode}\n{tell()[-4000:]}"
+            return
         time.sleep(0.1)
 
 

@@ -14,7 +14,7 @@ from hosm.experiment.train.weights import read_weights
 from hosm.training import load_checkpoint
 from tests.experiment.report.report_inputs import write_inputs
 from tests.faults.injected import task
-from tests.faults.processes import ROOT, gone, start, text
+from tests.faults.processes import PATIENCE, ROOT, gone, start, text
 from tests.faults.test_kills import agree, drive
 
 pytestmark = pytest.mark.faults
@@ -79,7 +79,7 @@ def stage(project, *command):
     name, *arguments = command
     options = {"HOSM_PROJECT": project, "MLFLOW_TRACKING_URI": "off"}
     module = (sys.executable, "-m", f"pipeline.{name}", *arguments)
-    return start(project, *module, **options).wait(300)
+    return start(project, *module, **options).wait(PATIENCE)
 
 
 def test_an_output_does_not_fit(project, case):

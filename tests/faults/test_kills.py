@@ -12,8 +12,9 @@ import torch
 
 from hosm.experiment.train.training_task import train_here
 from hosm.training import load_checkpoint
+from tests.faults.conftest import SEED
 from tests.faults.injected import EVERY, STEPS, task
-from tests.faults.processes import gone, start, text, wait_for
+from tests.faults.processes import PATIENCE, gone, start, text, wait_for
 
 pytestmark = pytest.mark.faults
 long = pytest.mark.long
@@ -42,7 +43,7 @@ def started(folder, faults, workers=1, failures=0, fewest=0, **extra):
 
 def drive(folder, faults, workers=1, failures=0):
     """Run the driver to its end; return its exit status."""
-    return started(folder, faults, workers, failures).wait(900)
+    return started(folder, faults, workers, failures).wait(PATIENCE)
 
 
 def repeated(folder):
@@ -70,8 +71,8 @@ def agree(folder, whole, workers=1, exact=None):
 
 
 def steps_of(kind, count):
-    """Return so many random steps, the same at each call; none is the last."""
-    return sorted(random.Random(f"{kind}{count}").sample(range(1, STEPS), count))
+    """Return so many random steps, the same at each call with a seed; none is the last."""
+    return sorted(random.Random(f"{SEED} {kind} {count}").sample(range(1, STEPS), count))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_workers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
 
 @pytest.mark.parametrize(
     ("workers", "kills"),
-    [(1, 2), pytest.param(1, 10, marks=long), pytest.param(2, 10, marks=long)],
+    [(1, 2), pytest.param(1, 6, marks=long), pytest.param(2, 6, marks=long)],
 )
 def test_drivers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
     whole = unkilled(workers, tmp_path_factory)
@@ -105,7 +106,6 @@ def test_drivers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
         each.repeated = repeated(tmp_path)
         assert max(each.repeated, default=0) <= EVERY
         each.note = agree(tmp_path, whole, workers)
-        assert not gone(tmp_path, 90)  # Ray's agents take a minute
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,14 @@ def test_several_workers_are_stopped(workers, later, tmp_path, tmp_path_factory,
         def begun():
             return log.exists() and len(log.read_text().split()) > EVERY // 2
 
-        wait_for(begun, 300, lambda: text(tmp_path))
+        wait_for(begun, lambda: text(tmp_path), driver)
         driver.send_signal(signal.SIGTERM)
-        assert driver.wait(120) == 130, text(tmp_path)[-4000:]
+        assert driver.wait(PATIENCE) == 130, text(tmp_path)[-4000:]
         assert "stopped; a new start goes on from this very step" in text(tmp_path)
         assert not (tmp_path / "weights.npz").exists()
         assert drive(tmp_path, [], later) == 0, text(tmp_path)[-4000:]
         assert "continuing after step" in text(tmp_path)
         each.note = agree(tmp_path, whole, exact=workers == later)
-        assert not gone(tmp_path, 90)
 
 
 @pytest.mark.parametrize("kind", ["hung1", pytest.param("frozen1", marks=long)])
@@ -148,7 +147,6 @@ def test_a_worker_hangs(kind, tmp_path, tmp_path_factory, case):
         assert drive(tmp_path, faults, 2, failures=1) == 0, text(tmp_path)[-4000:]
         each.repeated = repeated(tmp_path)
         each.note = agree(tmp_path, whole, exact=True)
-        assert not gone(tmp_path, 90)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -159,7 +157,6 @@ def test_a_worker_asks_for_more_memory_than_there_is(workers, tmp_path, case):
         named = "" if workers == 1 else "worker 1: "
         assert line.startswith(f"error: training of ring6 failed: {named}out of memory (")
         assert line.endswith("); a smaller batch_size or more workers need less")
-        assert not gone(tmp_path, 90)
 
 
 @long

@@ -108,7 +108,14 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     try:
         _wait_for_capacity(params, PATIENCE if joins else 0.0)
         yield
-    finally:
+    except KeyboardInterrupt:
+        # A thread may still wait for Ray, which then ends the process in the middle of
+        # `ray.shutdown`. Ray shuts down by itself at the exit, when all has been said and kept.
+        raise
+    except BaseException:
+        ray.shutdown()
+        raise
+    else:
         ray.shutdown()
 
 

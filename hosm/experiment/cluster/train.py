@@ -48,6 +48,7 @@ __all__ = [
 
 PATIENCE = 20  # seconds that a run which is stopped has to write its state
 LOOK, MISSES = 3.0, 4  # seconds between two looks whether the head answers; so many in vain
+STARTS = 10  # starts, a minute each, that may wait in vain for nodes which are leaving
 NEWCOMERS = 30.0  # seconds between two looks whether there is room for more workers
 
 
@@ -79,6 +80,7 @@ def _fit(
     """
     params = settled(params)
     group: Any = (params.fewest_workers, params.workers) if params.elastic else params.workers
+    starts = STARTS if params.elastic else 1
     trainer = TorchTrainer(
         function,  # type: ignore[arg-type]
         train_loop_config=config,
@@ -94,7 +96,7 @@ def _fit(
             storage_path=storage,
             failure_config=FailureConfig(
                 max_failures=params.max_failures,
-                controller_failure_limit=1,  # type: ignore[call-arg]
+                controller_failure_limit=params.max_failures + starts,  # type: ignore[call-arg]
             ),
             logging_config=LoggingConfig(log_level="WARNING"),
             callbacks=callbacks,
@@ -292,8 +294,7 @@ def train_on_cluster(
         DivergedRun: a loss is not finite.
         StageError: training failed.
     """
-    arrays = [task.train, task.validation, *(task.first or {}).values()]
-    digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    digest = hashlib.sha256(task.fingerprint()).hexdigest()
     parts = (__version__, task.spec.model_dump(), task.ranks, digest)
     name = f"{task.name}-{key_of(*parts)}"
     states = SavedStates(f"{storage}/{name}/states", params.checkpoints_kept)

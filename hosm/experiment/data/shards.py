@@ -7,6 +7,7 @@ Parquet files or comes from a loader is packed into such a folder once, piece by
 """
 
 import bisect
+import copy
 import io
 import itertools
 import math
@@ -70,11 +71,9 @@ class ShardedRows:
         ValueError: a file is damaged, or differs from the first in type or shape of its rows.
     """
 
-    device = torch.device("cpu")
-
     def __init__(self, folder: str | Path, unit: float = 1.0, low: float = 0.0) -> None:
         check_number("unit", unit)
-        self.unit, self.low = unit, low
+        self.unit, self.low, self.device = unit, low, torch.device("cpu")
         paths = sorted(Path(folder).glob("*.npy"))
         if not paths:
             raise FileNotFoundError(f"{folder} holds no .npy file")
@@ -91,6 +90,24 @@ class ShardedRows:
     def __len__(self) -> int:
         """Return the number of rows of all files."""
         return self.ends[-1]
+
+    def on(self, device: torch.device) -> "ShardedRows":
+        """Return the same rows, which go to a device once they are read.
+
+        There the noise of a batch is drawn, which takes a core far longer than reading does.
+
+        Args:
+            device: of the training.
+        """
+        moved = copy.copy(self)
+        moved.device = device
+        return moved
+
+    def fingerprint(self) -> bytes:
+        """Return what tells these rows from others: each file's name, size and time of change."""
+        stats = [(file.path, file.path.stat()) for file in self.files]
+        listed = [f"{path.name} {each.st_size} {each.st_mtime_ns}" for path, each in stats]
+        return "\n".join([*listed, f"{self.unit} {self.low}"]).encode()
 
     def __getitem__(self, index: Tensor) -> Tensor:
         """Return rows, shape (n, D).
@@ -111,7 +128,7 @@ class ShardedRows:
         rows = rows / np.float32(self.unit) + np.float32(self.low)
         if not np.isfinite(rows).all():
             raise ValueError("points must be finite, got NaN or infinity among them")
-        return torch.from_numpy(rows)
+        return torch.from_numpy(rows).to(self.device)
 
 
 def pack(pieces: Iterable[Array], folder: str | Path) -> int:

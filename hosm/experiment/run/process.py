@@ -114,6 +114,8 @@ def silenced(*names: str) -> Iterator[None]:
 
 
 def _interrupt(number: int, frame: object) -> None:
+    """End what runs, once: a parent of many threads sends its signal more than once as it dies."""
+    signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 

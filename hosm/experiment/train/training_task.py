@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from hosm.experiment.data.datasets import DataSet, law
+from hosm.experiment.data.shards import ShardedRows
 from hosm.experiment.settings import ModelParams, check_rank
 from hosm.experiment.train.models import build_heads, build_model
 from hosm.training import (
     HeadsObjective,
     JointObjective,
+    Points,
     Progress,
     Settings,
     Shard,
@@ -24,6 +26,7 @@ from hosm.training import (
 
 __all__ = ["Train", "TrainingTask", "train_here", "training_settings"]
 
+AHEAD = 2  # batches of rows of files that are ready, at least
 DERIVED = "diagonal"  # the one setting of training that follows from the model's rank
 
 
@@ -32,9 +35,9 @@ class TrainingTask:
     """What one training run needs, all of it picklable.
 
     `name` is the data set, `shape` a sample's shape; `train` and `validation` are arrays or
-    references to them. In the streaming regime each epoch draws as many fresh points of the law
-    `name` as `train` has. With `first`, the weights of a learned s1 as arrays, the run trains
-    heads of the `ranks` on it.
+    references to them, and `train` may be `ShardedRows`, which each worker reads from its disk. In
+    the streaming regime each epoch draws as many fresh points of the law `name` as `train` has.
+    With `first`, the weights of a learned s1 as arrays, the run trains heads of the `ranks` on it.
     """
 
     name: str
@@ -54,6 +57,13 @@ class TrainingTask:
     def of(cls, data: DataSet, spec: ModelParams, shape: list[int], std: float) -> "TrainingTask":
         """Return the task of training `spec` on a data set."""
         return cls(data.name, spec, tuple(shape), std, data.train, data.validation)
+
+    def fingerprint(self) -> bytes:
+        """Return what tells the data and the first-order weights of this task from others."""
+        return b"".join(
+            each.fingerprint() if isinstance(each, ShardedRows) else each.tobytes()
+            for each in (self.train, self.validation, *(self.first or {}).values())
+        )
 
     def build(self) -> nn.Module:
         """Return the untrained model: a score model, or heads by their ranks."""
@@ -82,8 +92,16 @@ def training_settings(spec: ModelParams) -> Settings:
     return Settings(**own, diagonal=spec.rank == 0)
 
 
-def _points(task: TrainingTask, train: Tensor) -> Callable[[int], Tensor]:
-    """Return epoch -> clean points: fresh draws of the law, or the training split."""
+def _points(task: TrainingTask, train: Tensor | ShardedRows) -> Points:
+    """Return epoch -> clean points: fresh draws of the law, or the training split.
+
+    Raises:
+        ValueError: rows of files are to be flipped, or are to be drawn anew from a law.
+    """
+    if isinstance(train, ShardedRows):
+        if task.spec.regime != "finite" or task.spec.flips:
+            raise ValueError("rows of files need regime finite and flips false")
+        return lambda epoch: train
     if task.spec.regime == "finite":
         return _flipped(task, train) if task.spec.flips else lambda epoch: train
     exact, seed = law(task.name), task.spec.seed
@@ -131,12 +149,20 @@ def train_here(
     The other options are those of `training.fit`.
     """
     device = device or torch.device("cpu")
-    train, validation = torch.tensor(task.train), torch.tensor(task.validation).to(device)
-    if not task.spec.prefetch:  # else batches follow one by one
-        train = train.to(device)
+    validation, settings = torch.tensor(task.validation).to(device), training_settings(task.spec)
+    train: Tensor | ShardedRows
+    if isinstance(task.train, ShardedRows):  # read beside the training, never all at once
+        train, settings = (
+            task.train.on(device),
+            replace(settings, prefetch=max(AHEAD, settings.prefetch)),
+        )
+    elif settings.prefetch:  # batches follow one by one
+        train = torch.tensor(task.train)
+    else:
+        train = torch.tensor(task.train).to(device)
     result = fit(
         task.build().to(device),
-        training_settings(task.spec),
+        settings,
         _points(task, train),
         validation,
         objective=JointObjective if task.first is None else HeadsObjective,

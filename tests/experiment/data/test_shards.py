@@ -42,6 +42,12 @@ def test_batches_are_those_of_memory_bit_for_bit(rows, shard, orthogonal):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+def test_rows_go_to_the_device_of_the_training(rows):
+    moved = rows.on(torch.device("meta"))  # where `batches` then draws the noise
+    assert moved.device.type == "meta" and moved[torch.tensor([3, 1])].device.type == "meta"
+    assert rows.device.type == "cpu" and rows[torch.tensor([3])].device.type == "cpu"
+
+
 def test_each_row_is_seen_once_in_an_epoch(rows):
     seen = torch.cat([batch.x for batch in taken(rows, 0, 8, Shard(0, 1))])
     assert len({tuple(row.tolist()) for row in seen}) == 96

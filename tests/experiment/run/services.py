@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -106,6 +106,7 @@ class Proxy:
 
     def __init__(self, target):
         self.target, self.port, self.listener = target, free_port(), None
+        self.ends = []
 
     def open(self):
         """Begin to listen."""
@@ -113,9 +114,13 @@ class Proxy:
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 
     def close(self):
-        """Refuse all connections from now on."""
+        """Refuse all connections from now on, and cut those that clients keep open."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+        for each in self.ends:
+            with suppress(OSError):  # its other end was faster
+                each.shutdown(socket.SHUT_RDWR)
+        self.ends.clear()
 
     def _accept(self, listener):
         while True:
@@ -124,6 +129,7 @@ class Proxy:
             except OSError:
                 return
             far = socket.create_connection(("127.0.0.1", self.target))
+            self.ends += [near, far]
             for one, other in ((near, far), (far, near)):
                 threading.Thread(target=_pump, args=(one, other), daemon=True).start()
 

@@ -36,6 +36,34 @@ def test_an_interrupt_has_its_own_status():
     assert stop.value.code == 130
 
 
+STOPPED = """
+import time
+from hosm.experiment.run.process import main
+
+def stage():
+    try:
+        print("began", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("keeping", flush=True)
+        time.sleep(0.5)
+        print("kept", flush=True)
+        raise
+
+main(stage)
+"""
+
+
+def test_a_second_sigterm_does_not_end_what_the_first_one_began():
+    command = [sys.executable, "-c", STOPPED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for said in ("began", "keeping"):
+            assert process.stdout.readline() == f"{said}\n"
+            process.terminate()
+        assert process.stdout.read() == "kept\n"
+    assert process.returncode == 130
+
+
 def test_wrong_arguments_are_an_error():
     def stage(name):
         raise AssertionError(name)

@@ -10,7 +10,16 @@ from mlflow import MlflowClient
 from hosm.experiment.run import tracking
 from hosm.experiment.run.outbox import Outbox
 from hosm.experiment.run.tracking import open_tracker
-from tests.experiment.run.services import KEYS, Proxy, free_port, need, postgres, s3, started
+from tests.experiment.run.services import (
+    KEYS,
+    PATIENCE,
+    Proxy,
+    free_port,
+    need,
+    postgres,
+    s3,
+    started,
+)
 
 pytestmark = pytest.mark.cluster
 need("moto", "boto3", "flask_cors", "flask_wtf", "psycopg2")
@@ -84,8 +93,8 @@ def test_fifty_trials_at_once_through_an_outage_are_all_there(server, proxy, tmp
     def trial(number):
         with tracker.run(f"trial {number}", {"n": number}, None, parent.run_id) as run:
             run.log_metrics({"loss": 1.0}, 0)
-            half.wait(240)
-            again.wait(240)
+            half.wait(PATIENCE)
+            again.wait(PATIENCE)
             run.log_metrics({"loss": 2.0}, 1)
             if number == 7:
                 run.log_artifact(tmp_path / "table.csv", "tables")
@@ -94,9 +103,9 @@ def test_fifty_trials_at_once_through_an_outage_are_all_there(server, proxy, tmp
         threads = [threading.Thread(target=trial, args=(number,)) for number in range(50)]
         for each in threads:
             each.start()
-        half.wait(240)
+        half.wait(PATIENCE)
         proxy.close()
-        again.wait(240)
+        again.wait(PATIENCE)
         for each in threads:
             each.join()
         kept = Outbox(uri).waiting()
