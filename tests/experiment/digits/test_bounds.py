@@ -25,9 +25,9 @@ def test_bounds_and_seconds_have_a_row_for_each_covariance():
     rows = sum(found, [])
     assert len(rows) == 3 * 5
     assert all(row["bits"] > row["decoder"] > 0 for row in rows)
-    assert [row["covariance"] for row in bounds.second_rows(model, DATA)] == [
-        row["covariance"] for row in rows[:5]
-    ]
+    seconds = bounds.second_rows(model, DATA)
+    assert [row["covariance"] for row in seconds] == [row["covariance"] for row in rows[:5]]
+    assert seconds[0]["ratio"] == 1 and all(row["seconds"] > 0 for row in seconds)
 
 
 def test_finished_bounds_are_not_measured_again(tmp_path, monkeypatch):
