@@ -138,8 +138,8 @@ diffusion: install ## diffusion in few steps at length, about an hour on 2 cores
 
 diffusion-digits: install ## bounds and draws of digits by steps and covariance, two hours of one core, goes on after a stop -> reports/whole/diffusion-digits
 	mkdir -p build/digits reports/whole/diffusion-digits
-	python -m hosm.experiment.digits.study.draws build/digits/model reports/whole/diffusion-digits
 	python -m hosm.experiment.digits.study.bounds build/digits/model reports/whole/diffusion-digits
+	python -m hosm.experiment.digits.study.draws build/digits/model reports/whole/diffusion-digits
 
 inverse-digits: install ## inverse problems of digits, two hours of one core, goes on after a stop -> reports/whole/inverse-digits
 	mkdir -p build/digits reports/whole/inverse-digits

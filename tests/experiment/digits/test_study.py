@@ -86,7 +86,8 @@ def test_every_method_on_every_measurement_of_digits(tmp_path):
     options = {"parametrisation": "denoiser", "psd": True, "data_std": 0.3}
     small = ScoreModel(network, sigma=(0.05, 5.0), rank=2, **options).requires_grad_(False)
     data = prepare("mnist5k", train_points=60, validation_points=20, test_points=20, seed=0)
-    sizes = argparse.Namespace(steps=2, draws=39, measurements=1, tuning=1)
+    methods = list(problems.METHODS)
+    sizes = argparse.Namespace(steps=2, draws=39, measurements=1, tuning=1, methods=methods)
     problems._measure(small, data, sizes, tmp_path)
     found = pd.read_csv(tmp_path / "methods.csv")
     assert len(found) == 4 * 6 and (found["evaluations"] == 2).all()

@@ -150,7 +150,7 @@ def _measure(model: ScoreModel, data: DataSet, options: argparse.Namespace, fold
         y = _measured(operator, truth, 0)
         seen = operator.adjoint(y)[0]
         kept |= {f"{task}/truth": truth[0].numpy(), f"{task}/measurement": seen.numpy()}
-        for method in METHODS:
+        for method in options.methods:
             if (task, method) in done:
                 continue
             strength = _strength(model, operator, others, method, options)
@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=40, help="for each measurement, 39 or more")
     parser.add_argument("--measurements", type=int, default=10, help="of each task")
     parser.add_argument("--tuning", type=int, default=2, help="digits that rivals are tuned on")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     options = parser.parse_args()
     data = digits()
     options.results.mkdir(parents=True, exist_ok=True)
