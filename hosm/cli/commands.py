@@ -201,7 +201,7 @@ def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
 def _rows(estimator: ScoreEstimator, options: Namespace, path: str) -> Rows:
     """Return the rows of a table, or the patches of pictures, as a model takes them."""
     if not is_pictures(path):
-        return read_table(path, options, getattr(estimator, "feature_names_in_", []))
+        return read_table(path, options, [*getattr(estimator, "feature_names_in_", [])])
     _check_absent(options, OF_COLUMNS, "tables", "pictures")
     parts, where = [], []
     for number, page in enumerate(open_pages(path)):
