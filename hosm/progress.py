@@ -25,6 +25,25 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     """A bar of tqdm that starts no thread of its own."""
 
     monitor_interval = 0
+    _drawn: tuple[float, str] | None = None  # how far, and words, of what stands there
+
+    def go_to(self, step: int, words: str) -> None:
+        """Draw the bar once with so many steps done; `update` of tqdm and a refresh draw two."""
+        self.n = step
+        self.set_postfix_str(words, refresh=False)
+        self.refresh()
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Draw the bar, unless it stands there already, as at the end of a bar that is full."""
+        now = (self.n, self.postfix or "")
+        if msg is not None or now != self._drawn:
+            super().display(msg, pos)
+            self._drawn = now
+
+    def clear(self, nolock: bool = False) -> None:
+        """Wipe the bar away, for a line above it."""
+        super().clear(nolock)
+        self._drawn = None
 
 
 class ProgressBar:
@@ -32,10 +51,11 @@ class ProgressBar:
 
     Args:
         shown: whether anything is written.
+        unit: what is counted, in the singular.
     """
 
-    def __init__(self, shown: bool) -> None:
-        self.shown = shown
+    def __init__(self, shown: bool, unit: str = "step") -> None:
+        self.shown, self.unit = shown, unit
         self._title = ""
         self._bar: _Bar | None = None
 
@@ -50,9 +70,7 @@ class ProgressBar:
         """
         bar = self._begun(title, total=steps)
         if bar is not None:
-            bar.set_postfix_str(words, refresh=False)
-            bar.update(step - bar.n)
-            bar.refresh()
+            bar.go_to(step, words)
 
     def count(self, title: str, words: str) -> None:
         """Count one more part that is done, of a number that is not known.
@@ -63,15 +81,13 @@ class ProgressBar:
         """
         bar = self._begun(title, total=None, bar_format=COUNTED)
         if bar is not None:
-            bar.set_postfix_str(words, refresh=False)
-            bar.update()
-            bar.refresh()
+            bar.go_to(int(bar.n) + 1, words)
 
     def _begun(self, title: str, **options: Any) -> _Bar | None:  # noqa: ANN401
         """Return the bar of a title, a new one if need be; None if nothing is shown."""
         if self.shown and (self._bar is None or title != self._title):
             self.close()
-            self._bar = _Bar(desc=title, unit="step", dynamic_ncols=True, **options)
+            self._bar = _Bar(desc=title, unit=self.unit, dynamic_ncols=True, **options)
             self._title = title
         return self._bar
 

@@ -1,5 +1,7 @@
 """Progress: quiet by default, a bar on stderr if it is asked for, the same answers either way."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,18 @@ def test_a_bar_has_a_title_steps_and_words_and_the_next_title_begins_another(cap
     assert out == "" and "a note\n" in err
     assert "first: 100%" in err and "4/4" in err and "loss .2" in err
     assert "second: 2 parts [" in err and "another part" in err
+
+
+def test_each_state_of_a_bar_is_drawn_once_in_its_unit(capsys):
+    with ProgressBar(True, unit="picture") as bar:
+        for step in range(3):
+            bar.move("denoise", step, 2)
+        for part in "abc":
+            bar.count("fit", part)
+    *pictures, parts = re.split("fit: 0 parts", capsys.readouterr().err)
+    assert [pictures[0].count(f"| {step}/2 ") for step in range(3)] == [1, 1, 1]
+    assert "picture/s" in pictures[0]
+    assert [parts.count(f", {part}]") for part in "abc"] == [1, 1, 1]
 
 
 def test_a_bar_that_is_not_shown_writes_nothing(capsys):

@@ -44,8 +44,10 @@ EXAMPLES = {
   hosm fit few/ -o mine.hosm --start photos --steps 500
   hosm fit clean.png -o patches.hosm --sigma 20 --patch 8""",
     "hessian": """  hosm hessian model.hosm points.csv -o hessian.csv
+  hosm hessian model.hosm points.csv -o hessian.csv --std  # and how sure each number is
   hosm hessian model.hosm points.npy -o hessian.npz --dense""",
     "denoise": """  hosm denoise noisy.png -o out.tif --model photos  # also out.variance.tif
+  hosm denoise noisy.png -o out.tif --model photos --map map.png  # a picture of both to look at
   hosm denoise pictures.hosm stack.tif -o out.npz --sigma 25
   hosm denoise model.hosm noisy.csv -o out.csv""",
     "sample": "  hosm sample model.hosm -n 100 -o draws.csv --law clean",
@@ -55,6 +57,22 @@ EXAMPLES = {
   hosm dimension table.csv -o dimension.csv --neighbours 20 --drop name""",
     "info": "  hosm info model.hosm --json",
 }
+SCORES = """Without --out they are printed, a line for each point:
+
+  row        label of the row, or its number, from 0; of patches: page, row, column
+  deviation  how unusual length, trace and curvature are together: their distance from
+             those at training rows, in standard deviations
+  tail       share of rows known to follow the law that deviate as much or more: .05 or
+             less for one new row in twenty of that law, close to 0 for an outlier
+  length     size of the gradient of the log-density (root mean square over the columns);
+             it grows with the distance to the data
+  trace      mean second derivative over the columns: below 0 amid the data, nearer 0 or
+             above it between groups of them
+  curvature  size of all second derivatives, as for length; large where data are thin
+  implicit   length^2 / 2 + trace: large where the learned density fits badly
+
+Columns count in units of their standard deviations, so that they can be compared.
+The formulas are in `hosm.estimator.out_of_distribution`."""
 OUT = "file of the results: .npy, .npz, .csv, .parquet, .tif (float32) or .png (type of the input)"
 
 
@@ -94,6 +112,8 @@ def _add_table(made: argparse.ArgumentParser) -> None:
     add("--header", choices=("yes", "no"), help=text)
     text = "decimal sign of numbers in a text (default: judged by the cells)"
     add("--decimal", choices=(".", ","), help=text)
+    text = "leave out rows with a missing cell, and say how many; answers to them are empty cells"
+    add("--skip-missing", action="store_true", default=None, help=text)
 
 
 def _add_fit(commands: Any) -> None:  # noqa: ANN401
@@ -165,6 +185,9 @@ def _add_denoise(commands: Any) -> None:  # noqa: ANN401
         "flips and quarter turns of a picture that are denoised for their mean, 1 to 8; 8 gains "
     )
     add("--symmetries", type=int, metavar="NUMBER", help=text + ".1 dB in 8 times as long")
+    text = "draw the denoised picture beside its predicted standard deviation, with a bar of "
+    text += "colours, into this file (.png, .pdf or .svg)"
+    add("--map", metavar="FILE", help=text)
     text = "write the central interval of this probability of each pixel too"
     add("--interval", type=float, metavar="LEVEL", help=text)
     text = "part of a picture that --directions and --draws are of"
@@ -179,9 +202,7 @@ def _add_denoise(commands: Any) -> None:  # noqa: ANN401
 def _add_ood(commands: Any, stride: str) -> None:  # noqa: ANN401
     """Add the subcommand `ood`."""
     about = "score how unlike the training points other points are"
-    more = "\nThe columns are explained in `hosm.estimator.out_of_distribution`."
-    more += "\nWithout --out they are printed."
-    made = _command(commands, "ood", about + more)
+    made = _command(commands, "ood", f"{about}\n{SCORES}")
     for name in ("model", "data"):
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", help=OUT)
@@ -233,8 +254,11 @@ def parser() -> argparse.ArgumentParser:
     for name in ("model", "data"):
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", required=True, help=OUT)
+    text = "write standard errors too, in a column NAME.std beside each NAME; of models in closed "
+    made.add_argument("--std", action="store_true", help=text + "form, what `hosm fit` makes")
     kind = made.add_mutually_exclusive_group()
-    kind.add_argument("--dense", action="store_true", help="write whole matrices, not diagonals")
+    text = "write whole matrices, not diagonals, to a .npz or .npy file"
+    kind.add_argument("--dense", action="store_true", help=text)
     kind.add_argument(
         "--column", metavar="NAME", help="write one column of each, by name or number"
     )
@@ -270,7 +294,7 @@ def _lines(facts: dict[str, Any]) -> str:
         if name == "scores":
             rows = zip(*value.values(), strict=True)
             lines.append("\t".join(value))
-            lines += ["\t".join(f"{cell:.6g}" for cell in row) for row in rows]
+            lines += ["\t".join(map(_text, row)) for row in rows]
         elif isinstance(value, dict):
             lines += [f"{name}.{key}: {_text(inner)}" for key, inner in value.items()]
         else:

@@ -19,10 +19,13 @@ import numpy as np
 import torch
 
 from hosm.cli import pictures
+from hosm.cli.rows import OF_COLUMNS, Rows, read_table
 from hosm.estimator import ScoreEstimator, out_of_distribution_scores
 from hosm.estimator.local_dimension import local_dimension
 from hosm.io import (
+    LABELLED,
     Array,
+    Index,
     check_output,
     check_png,
     cut_patches,
@@ -32,18 +35,18 @@ from hosm.io import (
     patch_corners,
     random_patches,
     read_archive,
-    read_rows,
     write,
 )
 
 __all__ = ["denoise", "dimension", "fit", "hessian", "info", "ood", "sample"]
 
 DEFAULT_PATCHES, DEFAULT_STEPS = 50_000, 3000
-OF_COLUMNS = ("columns", "drop", "header", "decimal")
+HOLD_MATRICES = (".npy", ".npz", ".tif", ".tiff")
 OF_TABLES = (*OF_COLUMNS, "method", "target", "weight_decay", "points")
-OF_PICTURES = ("interval", "window", "directions", "draws", "gain", "sigma", "symmetries")
+OF_PICTURES = ("map", "interval", "window", "directions", "draws", "gain", "sigma", "symmetries")
 OF_LEARNING_PICTURES = ("noise", "pairs", "start")
 POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
+MOST_NAMED = 20  # columns whose numbers are printed one by one
 Facts = dict[str, Any]
 
 
@@ -62,31 +65,10 @@ def _check_one_shape(pages: Sequence[Array], path: str) -> None:
         )
 
 
-def _listed(text: str | None) -> list[str] | None:
-    """Return names that stand with commas between them; None if there are none."""
-    return None if text is None else [name.strip() for name in text.split(",")]
-
-
-def _table(path: str, options: Namespace) -> Any:  # noqa: ANN401
-    """Return the points of a file, (n, D), and the names of their columns if it has any."""
-    rows = read_rows(
-        path,
-        columns=_listed(options.columns),
-        drop=_listed(options.drop) or (),
-        header=None if options.header is None else options.header == "yes",
-        decimal=options.decimal,
-    )
-    points = rows.values.reshape(len(rows.values), -1)
-    for i, j in np.argwhere(~np.isfinite(points))[:1]:
-        where = f"in row {i + 1}, column {rows.names[j] if rows.names else j}"
-        raise ValueError(f"{path} must hold finite numbers, got {points[i, j]} {where}")
-    return _NamedPoints(points, rows.names) if rows.names else points
-
-
 def _training_points(options: Namespace) -> tuple[Any, Facts]:
     """Return clean points (n, D), and what they are."""
     if not (options.patch or options.whole):
-        return _table(options.data, options), {}
+        return read_table(options.data, options).points, {}
     _check_absent(options, OF_COLUMNS, "tables", "pictures")
     pages = open_pages(options.data)
     facts: Facts = {"pictures": len(pages)}
@@ -156,28 +138,12 @@ def fit(options: Namespace) -> Facts:
     return facts | {"files": [options.out]}
 
 
-class _NamedPoints:
-    """Points with names of their columns: the part of a data frame that an estimator uses."""
-
-    def __init__(self, values: Array, names: list[str]) -> None:
-        self.values, self.columns = values, names
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, rows: slice) -> _NamedPoints:
-        return _NamedPoints(self.values[rows], self.columns)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: ANN401
-        return np.asarray(self.values, dtype=dtype)
-
-
 def _about(estimator: ScoreEstimator) -> Facts:
     """Return the facts about a fitted estimator that commands print."""
     noise = estimator.noise_std_
     facts: Facts = {"dimension": estimator.n_features_in_, "rank": estimator.model_.rank}
     facts |= {"sigma": estimator.sigma_, "standardise": estimator.standardise}
-    facts["noise_std"] = [float(noise.min()), float(noise.max())]
+    facts["noise_std"] = _by_column(noise, _names(estimator))
     if estimator.search_:
         facts["search"] = {f"{sigma:g}": score for sigma, score in estimator.search_.items()}
     losses = {name: _kept(each) for name, each in estimator.history_.items() if each}
@@ -232,10 +198,10 @@ def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
     return (side, side, *page.shape[2:])
 
 
-def _points(estimator: ScoreEstimator, options: Namespace, path: str) -> tuple[Any, Array | None]:
-    """Return points as a model takes them, and page, row and column of each that is a patch."""
+def _rows(estimator: ScoreEstimator, options: Namespace, path: str) -> Rows:
+    """Return the rows of a table, or the patches of pictures, as a model takes them."""
     if not is_pictures(path):
-        return _table(path, options), None
+        return read_table(path, options, [*getattr(estimator, "feature_names_in_", [])])
     _check_absent(options, OF_COLUMNS, "tables", "pictures")
     parts, where = [], []
     for number, page in enumerate(open_pages(path)):
@@ -243,7 +209,8 @@ def _points(estimator: ScoreEstimator, options: Namespace, path: str) -> tuple[A
         corners = patch_corners(page, shape, _stride(options, min(shape[:2])))
         parts.append(cut_patches(page, shape, corners).astype(np.float64))
         where.append(np.insert(corners, 0, number, axis=1))
-    return np.concatenate(parts), np.concatenate(where)
+    places = dict(zip(("page", "row", "column"), np.concatenate(where).T, strict=True))
+    return Rows(np.concatenate(parts), places)
 
 
 def _names(estimator: ScoreEstimator) -> list[str]:
@@ -256,27 +223,45 @@ def _written(
     arrays: dict[str, Array],
     names: list[str] | None = None,
     pixels: Any = None,  # noqa: ANN401
+    index: Index | None = None,
 ) -> Facts:
-    files = write(options.out, arrays, names, pixels)
+    files = write(options.out, arrays, names, pixels, index)
     return {"files": [str(file) for file in files]}
 
 
 def hessian(options: Namespace) -> Facts:
     """Write second derivatives of the log-density at points. Errors as in `fit`."""
-    estimator, names = _load(options), None
-    points, _ = _points(estimator, options, options.data)
-    found: Any
+    suffix = check_output(options.out)
+    if options.dense and suffix not in HOLD_MATRICES:
+        raise ValueError(f"--dense needs -o FILE.npz or FILE.npy, got {options.out}")
+    if options.std and (options.dense or options.column is not None):
+        other = "--dense" if options.dense else "--column"
+        raise ValueError(f"--std must be given for diagonals alone, got {other}")
+    estimator = _load(options)
+    rows = _rows(estimator, options, options.data)
+    names = None if options.dense else _names(estimator)
+    arrays = {name: rows.aligned(each) for name, each in _second(estimator, rows, options).items()}
+    facts: Facts = {"points": len(rows.points), "shape": [*arrays["hessian"].shape]}
+    if "std" in arrays and suffix in LABELLED:
+        names = [each for name in _names(estimator) for each in (name, f"{name}.std")]
+        pairs = np.stack([arrays["hessian"], arrays["std"]], 2)
+        arrays = {"hessian": pairs.reshape(len(pairs), -1)}
+    return facts | _written(options, arrays, names, index=rows.index)
+
+
+def _second(estimator: ScoreEstimator, rows: Rows, options: Namespace) -> dict[str, Array]:
+    """Return the second derivatives that the options ask for, and their standard errors."""
     if options.dense:
-        found = estimator.hessian(points, dense=True)
-    elif options.column is None:
-        found, names = estimator.hessian_diag(points), _names(estimator)
-    else:
-        names = _names(estimator)
-        known = options.column in names
-        number = names.index(options.column) if known else _integer(options.column, names)
-        found = estimator.hessian_column(points, number)
-    facts: Facts = {"points": len(found), "shape": [*found.shape]}
-    return facts | _written(options, {"hessian": found}, names)
+        return {"hessian": np.asarray(estimator.hessian(rows.points, dense=True))}
+    if options.std:
+        found, error = estimator.hessian_diag(rows.points, return_std=True)
+        return {"hessian": found, "std": error}
+    if options.column is None:
+        return {"hessian": np.asarray(estimator.hessian_diag(rows.points))}
+    names = _names(estimator)
+    known = options.column in names
+    number = names.index(options.column) if known else _integer(options.column, names)
+    return {"hessian": estimator.hessian_column(rows.points, number)}
 
 
 def _integer(column: str, names: list[str]) -> int:
@@ -297,24 +282,39 @@ def denoise(options: Namespace) -> Facts:
         return pictures.denoise(options)
     _check_absent(options, OF_PICTURES, "a denoiser of pictures", "another model")
     estimator = _load(options)
+    shape, pixels = None, None
     if is_pictures(options.data):
         points, shape, pixels = _whole_pictures(estimator, options)
+        rows = Rows(points)
     else:
-        points, shape, pixels = _points(estimator, options, options.data)[0], None, None
+        rows = _rows(estimator, options, options.data)
+        points = rows.points
     parts = [
         estimator.posterior(points[i : i + POINTS_PER_CHUNK])
         for i in range(0, len(points), POINTS_PER_CHUNK)
     ]
     arrays = {
-        name: np.concatenate([getattr(part, name) for part in parts])
+        name: rows.aligned(np.concatenate([getattr(part, name) for part in parts]))
         for name in ("mean", "variance")
     }
     facts: Facts = {"points" if shape is None else "pictures": len(points)}
-    facts["mean_std"] = float(np.sqrt(arrays["variance"]).mean())
+    errors = np.sqrt(np.nanmean(arrays["variance"], 0))
+    facts["predicted_rmse"] = (
+        _by_column(errors, _names(estimator))
+        if shape is None
+        else float(np.sqrt(np.mean(np.square(errors))))
+    )
     facts["clipped_share"] = float(np.concatenate([part.clipped_share for part in parts]).mean())
     if shape is not None:
         arrays = {n: each.reshape(shape).astype(np.float32) for n, each in arrays.items()}
-    return facts | _written(options, arrays, _names(estimator), pixels)
+    return facts | _written(options, arrays, _names(estimator), pixels, rows.index)
+
+
+def _by_column(values: Array, names: Sequence[str]) -> dict[str, float]:
+    """Return numbers (D,) by the names of the columns; of many, the least and the largest."""
+    if len(names) <= MOST_NAMED:
+        return dict(zip(names, values.tolist(), strict=True))
+    return {"least": float(values.min()), "largest": float(values.max())}
 
 
 def _model_and_data(options: Namespace) -> tuple[str, str]:
@@ -368,21 +368,25 @@ def _side(estimator: ScoreEstimator, options: Namespace) -> int:
 def ood(options: Namespace) -> Facts:
     """Write or return how unlike the reference points are. Errors as in `fit`."""
     estimator = _load(options)
-    points, where = _points(estimator, options, options.data)
-    known = _points(estimator, options, options.reference)[0] if options.reference else None
-    found = out_of_distribution_scores(estimator, points, known, order=options.order)
-    columns = {"deviation": found.deviation, "tail": found.tail, **found.features}
-    if where is not None:
-        columns = dict(zip(("page", "row", "column"), where.T, strict=True)) | columns
+    rows = _rows(estimator, options, options.data)
+    known = _rows(estimator, options, options.reference).points if options.reference else None
+    found = out_of_distribution_scores(estimator, rows.points, known, order=options.order)
+    scores = {"deviation": found.deviation, "tail": found.tail, **found.features}
     facts: Facts = {
         "points": len(found.tail),
         "reference": options.reference or _unseen(estimator),
     }
     facts["share_beyond_95_percent"] = float((found.tail <= 0.05).mean())
+    labels = rows.labels
     if options.out is None:
-        return facts | {"scores": {name: values.tolist() for name, values in columns.items()}}
-    table = np.stack([*columns.values()], 1)
-    return facts | _written(options, {"scores": table}, [*columns])
+        first = {name: each.tolist() for name, each in rows.places.items()}
+        if labels is not None:
+            first = {labels.name or "index": labels.labels}
+        return facts | {"scores": first | {name: each.tolist() for name, each in scores.items()}}
+    if labels is None or check_output(options.out) not in LABELLED:
+        scores, labels = rows.places | scores, None
+    table = np.stack([*scores.values()], 1)
+    return facts | _written(options, {"scores": table}, [*scores], index=labels)
 
 
 def _unseen(estimator: ScoreEstimator) -> str:
@@ -396,7 +400,8 @@ def dimension(options: Namespace) -> Facts:
     """Write or sum up the local dimension of a table. Errors as in `fit`."""
     if options.out:
         check_output(options.out)
-    points = _table(options.data, options)
+    rows = read_table(options.data, options)
+    points = rows.points
     found, error = local_dimension(points, neighbours=options.neighbours, return_std=True)
     low, middle, high = np.quantile(found, (0.1, 0.5, 0.9)).tolist()
     facts: Facts = {"points": len(found), "columns": np.shape(points)[1]}
@@ -404,8 +409,9 @@ def dimension(options: Namespace) -> Facts:
     facts["standard_error"] = float(np.median(error))
     if options.out is None:
         return facts
-    table = np.stack([found, error], 1)
-    return facts | _written(options, {"dimension": table}, ["dimension", "standard_error"])
+    table = rows.aligned(np.stack([found, error], 1))
+    names = ["dimension", "standard_error"]
+    return facts | _written(options, {"dimension": table}, names, index=rows.index)
 
 
 def info(options: Namespace) -> Facts:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hosm.io import Array, check_output, check_png, open_pages, page_shapes, read_archive, write
+from hosm.io import (
+    Array,
+    check_output,
+    check_png,
+    open_pages,
+    page_shapes,
+    read_archive,
+    write,
+    write_whole,
+)
 from hosm.pictures import DenoisedPicture, PictureDenoiser
+from hosm.plot import VarianceMapDisplay
+from hosm.plot.axes import pyplot
 from hosm.progress import ProgressBar
 
 __all__ = ["SHIPPED", "denoise", "describe", "fit", "is_picture_model"]
 
 SHIPPED = "photos"  # name of the denoisers that come with the package
 DEFAULT_STEPS = 4000
+MAPS = (".png", ".pdf", ".svg")
 Facts = dict[str, Any]
 
 
@@ -99,6 +113,7 @@ def denoise(options: Namespace) -> Facts:
     """Write what is known of clean pictures given noisy ones; errors as in `fit`."""
     suffix = check_output(options.out)
     pages = open_pages(options.data)
+    _check_map(options, len(pages))
     shapes = page_shapes(pages)
     if suffix == ".png":
         check_png(pages[0].dtype, shapes[0], len(pages))
@@ -113,11 +128,33 @@ def denoise(options: Namespace) -> Facts:
         for name in maps[0]
     }
     files = write(options.out, arrays, None, pages[0].dtype)
+    if options.map is not None:
+        files.append(_drawn(found[0], Path(options.map)))
     facts: Facts = {"pictures": len(found), "sigma": [_mean(each.sigma) for each in found]}
     if any(each.gain for each in found):
         facts["gain"] = [each.gain for each in found]
-    facts["mean_std"] = float(np.mean([each.std.mean() for each in found]))
+    facts["predicted_rmse"] = float(np.sqrt(np.mean([each.variance.mean() for each in found])))
     return facts | {"files": [str(file) for file in files]}
+
+
+def _check_map(options: Namespace, count: int) -> None:
+    """Raise an error if no map can be drawn, before the work is done."""
+    if options.map is None:
+        return
+    check_output(options.map, MAPS)
+    if count != 1:
+        raise ValueError(f"--map must be given for one picture, got {count}")
+    pyplot()
+
+
+def _drawn(found: DenoisedPicture, file: Path) -> Path:
+    """Draw a denoised picture beside its standard deviation into a file, and return its path."""
+    shown = VarianceMapDisplay.from_predictions(found, picture=True)
+    stream = io.BytesIO()
+    shown.figure_.savefig(stream, format=file.suffix[1:].lower(), dpi=150)
+    pyplot().close(shown.figure_)
+    write_whole(stream.getvalue(), file)
+    return file
 
 
 def _mean(sigma: float | Array) -> float:
@@ -129,10 +166,11 @@ def _found(options: Namespace, pages: Sequence[Array]) -> Iterator[DenoisedPictu
     choose = _denoisers(options)
     sigma, gain = _number("sigma", options.sigma), _number("gain", options.gain)
     count = 1 if options.symmetries is None else options.symmetries
-    with ProgressBar(not options.quiet) as bar:
-        for number, page in enumerate(pages, 1):
+    with ProgressBar(not options.quiet, unit="picture") as bar:
+        for number, page in enumerate(pages):
+            bar.move("denoise", number, len(pages))
             yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain, count)
-            bar.move("pictures", number, len(pages))
+        bar.move("denoise", len(pages), len(pages))
 
 
 def _maps(found: DenoisedPicture, options: Namespace, suffix: str) -> dict[str, Array]:

@@ -121,7 +121,8 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
     try:
         x = torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
     except ValueError as error:
-        raise ValueError(f"{name} must hold real numbers: {error}") from error
+        where = _no_number(values) if framed else ""
+        raise ValueError(f"{name} must hold real numbers: {error}{where}") from error
     if x.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n, D), got {tuple(x.shape)}. Reshape your data: "
@@ -132,10 +133,34 @@ def as_table(name: str, values: Any, least: int = 1) -> Table:  # noqa: ANN401
             found = f"{x.shape[axis]} {what}(s) (shape={tuple(x.shape)})"
             raise ValueError(f"{name} has {found} while a minimum of {bound} is required.")
     if not bool(x.isfinite().all()):
-        found = "NaN" if bool(x.isnan().any()) else "infinity"
-        raise ValueError(f"{name} must hold finite numbers, got {found}")
+        gaps = bool(x.isnan().any())
+        found, wrong = ("NaN", x.isnan()) if gaps else ("infinity", x.isinf())
+        where = _in_frame(wrong, values) if framed else ""
+        way = f"; {name}.dropna() leaves such rows out" if framed and gaps else ""
+        raise ValueError(f"{name} must hold finite numbers, got {found}{where}{way}")
     texts = names if all(isinstance(each, str) for each in names) else []
     return Table(x, np.dtype(np.float32 if single else np.float64), texts, labels)
+
+
+def _in_frame(wrong: Tensor, frame: Any) -> str:  # noqa: ANN401
+    """Say in which rows of a data frame cells are wrong, shape (n, D), and where the first is."""
+    rows = wrong.any(1)
+    i = int(rows.int().argmax())
+    j = int(wrong[i].int().argmax())
+    where = f"in column {frame.columns[j]!r} of the row with the index {frame.index[i]!s}"
+    return f" in {int(rows.sum())} of {len(rows)} rows, first {where}"
+
+
+def _no_number(frame: Any) -> str:  # noqa: ANN401
+    """Say where the first cell of a data frame stands that is no number."""
+    for j, name in enumerate(frame.columns):
+        for i, cell in enumerate(frame.iloc[:, j].tolist()):
+            try:
+                float(cell)
+            except (ValueError, TypeError):
+                where = f" in column {name!r}, first in the row with the index {frame.index[i]!s}"
+                return f"{where}; leave the column out, or make it numbers"
+    return ""
 
 
 def seed_of(random_state: Any) -> int:  # noqa: ANN401

@@ -12,7 +12,7 @@ import numpy as np
 from hosm.io.atomic_write import atomic_write
 from hosm.io.formats import Array, suffix_among
 from hosm.io.picture_files import write_png, write_tiff
-from hosm.io.tables import WRITTEN_TABLES, write_csv, write_parquet
+from hosm.io.tables import WRITTEN_TABLES, Index, write_csv, write_parquet
 
 __all__ = ["check_output", "write"]
 
@@ -43,6 +43,7 @@ def write(
     arrays: dict[str, Array],
     names: Sequence[str] | None = None,
     pixels: Any = None,  # noqa: ANN401
+    index: Index | None = None,
 ) -> list[Path]:
     """Write arrays by name; return the files, each of which is written whole or not at all.
 
@@ -58,6 +59,7 @@ def write(
             number of names, for x0, x1, ... .
         pixels: number type of a .png file, uint8 or uint16, to which values are rounded, and
             clipped with a `FileNote` that counts them; None for that of the array.
+        index: labels of the rows, which .csv and .parquet files hold too; None for none.
 
     Raises:
         ValueError: the suffix is none of these, an array does not fit the kind of file, or some
@@ -80,18 +82,20 @@ def write(
             if suffix == ".png":
                 write_png(stream, values, values.dtype if pixels is None else pixels, file)
             else:
-                _write_one(stream, suffix, values, names or [])
+                _write_one(stream, suffix, values, names or [], index)
         written.append(file)
     return written
 
 
-def _write_one(stream: BinaryIO, suffix: str, values: Array, names: Sequence[str]) -> None:
+def _write_one(
+    stream: BinaryIO, suffix: str, values: Array, names: Sequence[str], index: Index | None
+) -> None:
     """Write one array into a stream as a file of a suffix."""
     if suffix == ".npy":
         np.save(stream, values, allow_pickle=False)
     elif suffix == ".csv":
-        write_csv(stream, values, names)
+        write_csv(stream, values, names, index)
     elif suffix == ".parquet":
-        write_parquet(stream, values, names)
+        write_parquet(stream, values, names, index)
     else:
         write_tiff(stream, values)

@@ -10,7 +10,7 @@ import csv
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,18 +24,41 @@ from hosm.io.formats import (
     read_with,
     suffix_among,
 )
-from hosm.io.text_tables import is_number, read_text, read_text_table
+from hosm.io.missing_cells import check_no_gap, rows_without_gaps
+from hosm.io.text_tables import Cells, is_number, read_text, read_text_table
 from hosm.io.unpacking import check_npy, check_unpacked, check_zip
 
-__all__ = ["WRITTEN_TABLES", "Table", "read_rows", "write_csv", "write_parquet"]
+__all__ = [
+    "LABELLED",
+    "WRITTEN_TABLES",
+    "Index",
+    "Table",
+    "read_rows",
+    "write_csv",
+    "write_parquet",
+]
 
 TEXTS = (".csv", ".tsv", ".txt")
 TABLE_SUFFIXES = (".npy", ".npz", *TEXTS, ".parquet", ".xlsx")
 SHOWN = 60  # letters of a cell, at most, in a message
-WRITTEN_TABLES = (".npy", ".npz", ".csv", ".parquet")
+LABELLED = (".csv", ".parquet")  # files that hold names of columns and labels of rows
+WRITTEN_TABLES = (".npy", ".npz", *LABELLED)
 NPY = b"\x93NUMPY"  # at the beginning of a file of one array
 ROWS = 2**20  # of a sheet, at most
 EXACT = 2**53  # largest of the whole numbers that float64 has without a gap
+
+
+@dataclass(frozen=True)
+class Index:
+    """Labels of rows, which are no coordinates of points.
+
+    Attributes:
+        name: of the column that holds them; empty if it has none.
+        labels: one for each row, whole or other numbers, or texts.
+    """
+
+    name: str
+    labels: list[Any]
 
 
 @dataclass(frozen=True)
@@ -45,10 +68,14 @@ class Table:
     Attributes:
         values: real numbers, shape (n, *).
         names: names of the columns, if the file has any.
+        index: labels of all rows of the file, if it has any.
+        kept: which rows of the file the values are of, shape (rows of the file,); None for all.
     """
 
     values: Array
     names: list[str]
+    index: Index | None = None
+    kept: Array | None = None
 
 
 def read_rows(
@@ -57,11 +84,13 @@ def read_rows(
     drop: Sequence[str] = (),
     header: bool | None = None,
     decimal: str | None = None,
+    preferred: Sequence[str] = (),
+    skip_missing: bool = False,
 ) -> Table:
     """Return the rows of a table.
 
-    A column without a name that stands first, as pandas writes an index, is left out, with a
-    `FileNote`, as everything that is left out.
+    A column without a name that stands first, as pandas writes an index, is no coordinate but the
+    labels of the rows. Everything that is left out is told by a `FileNote`.
 
     Args:
         path: a .npy file; a .npz file of one array; a .csv, .tsv or .txt file of text, as
@@ -71,12 +100,16 @@ def read_rows(
         drop: names or numbers of columns to leave out.
         header: whether the first line of a text or sheet holds names; None to judge by the lines.
         decimal: the decimal sign of a text, "." or ","; None to judge by the cells.
+        preferred: names of columns, such as those of a model, that are taken in this order where
+            `columns` is None and the file has them all; where it lacks one, they mean nothing.
+        skip_missing: leave out rows with a missing cell in the columns that are taken.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file is damaged, of another kind, or holds anything but rows of numbers in
             the columns that are taken; or no column has a name that is given. A missing number in
-            a text or sheet is such an error; in a .parquet file it becomes NaN.
+            a text or sheet is such an error, unless such rows are skipped; in a .parquet file
+            it becomes NaN.
         ImportError: the file needs a package that is not installed.
     """
     place = Path(path)
@@ -84,9 +117,15 @@ def read_rows(
 
     def rows(file: Path) -> Table:
         if suffix in (".npy", ".npz"):
-            return _chosen(_numpy(file), columns, drop)
-        frame, names = _frame(file, suffix, header, decimal)
-        return _of_frame(frame, names, columns, drop, gaps=suffix == ".parquet")
+            table = _chosen(_numpy(file), columns, drop)
+        else:
+            cells = _cells(file, suffix, header, decimal)
+            wanted = _wanted(cells, columns, drop, preferred, file)
+            table = _of_cells(cells, wanted, drop)
+            if suffix != ".parquet" and not skip_missing:
+                with of_another_package():
+                    check_no_gap(table.values, table.names, cells.place)
+        return _without_gaps(table, file) if skip_missing else table
 
     table = read_with(rows, place)
     values = table.values
@@ -95,7 +134,32 @@ def read_rows(
     if values.ndim < 2 or values.size == 0:
         shapes = "(n, D) or (n, height, width), not empty"
         raise ValueError(f"{path} must hold an array of shape {shapes}, got {values.shape}")
-    return Table(values.astype(values.dtype.newbyteorder("="), copy=False), table.names)
+    return replace(table, values=values.astype(values.dtype.newbyteorder("="), copy=False))
+
+
+def _without_gaps(table: Table, path: Path) -> Table:
+    """Return a table without the rows in which a cell is missing."""
+    if table.values.ndim == 0:
+        return table
+    kept = rows_without_gaps(table.values, path)
+    return table if kept.all() else replace(table, values=table.values[kept], kept=kept)
+
+
+def _wanted(
+    cells: Cells,
+    columns: Sequence[str] | None,
+    drop: Sequence[str],
+    preferred: Sequence[str],
+    path: Path,
+) -> Sequence[str] | None:
+    """Return the names of the columns to take, with a note of those that a model does not have."""
+    known = cells.names or []
+    if columns is not None or not preferred or not {*preferred} <= {*known} - {*drop}:
+        return columns
+    others = [name for name in known if name not in (*preferred, *drop)]
+    if others:
+        note(path, f"columns that the model does not have are left out: {', '.join(others)}")
+    return preferred
 
 
 def _numpy(path: Path) -> Table:
@@ -149,22 +213,24 @@ def _places(
     return kept
 
 
-def _frame(
-    path: Path, suffix: str, header: bool | None, decimal: str | None
-) -> tuple[Any, list[str] | None]:
-    """Return the cells of a file as a data frame, and names."""
+def _cells(path: Path, suffix: str, header: bool | None, decimal: str | None) -> Cells:
+    """Return the cells of a file."""
     if suffix in TEXTS:
         with of_another_package():
             return read_text_table(path, header, decimal)
     if suffix == ".xlsx":
-        text = _sheet(path)
+        text, rows = _sheet(path)
         with of_another_package():
-            return read_text(text, path, header, ".")
+            told = "row {} of the sheet".format
+            return read_text(text, path, header, ".", lambda line: told(rows[line - 1]))
     with of_another_package():
         frame = _parquet(path)
     if any(name is not None for name in frame.index.names):
         note(path, f"its index, {', '.join(map(str, frame.index.names))}, is left out")
-    return frame, [str(name) for name in frame.columns]
+    pandas: Any = import_package("pandas", "pandas", ".parquet")
+    plain = isinstance(frame.index, pandas.RangeIndex | pandas.MultiIndex)
+    names = [str(name) for name in frame.columns]
+    return Cells(frame, names, None if plain else frame.index, lambda row: f"row {row + 1}")
 
 
 def _parquet(path: Path) -> Any:  # noqa: ANN401
@@ -184,8 +250,8 @@ def _parquet(path: Path) -> Any:  # noqa: ANN401
     return pandas.read_parquet(path, engine="pyarrow", read_dictionary=texts)
 
 
-def _sheet(path: Path) -> str:
-    """Return the first sheet of a workbook as text with commas."""
+def _sheet(path: Path) -> tuple[str, list[int]]:
+    """Return the first sheet of a workbook as text with commas, and the row of each line."""
     openpyxl = import_package("openpyxl", "openpyxl", ".xlsx")
     with of_another_package():
         check_zip(path)
@@ -194,13 +260,18 @@ def _sheet(path: Path) -> str:
         book.close()
     if len(book.worksheets) > 1:
         note(path, f"only the first sheet, {book.worksheets[0].title}, is read")
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(filled)
-    return text.getvalue()
+    lines: list[str] = []
+    rows: list[int] = []
+    for number, row in filled:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(row)
+        lines.append(text.getvalue())
+        rows += [number] * lines[-1].count("\n")
+    return "".join(lines), rows
 
 
-def _filled_rows(sheet: Any, path: Path) -> list[tuple[Any, ...]]:  # noqa: ANN401
-    """Return the rows of a sheet that hold something, of equal length.
+def _filled_rows(sheet: Any, path: Path) -> list[tuple[int, tuple[Any, ...]]]:  # noqa: ANN401
+    """Return the rows of a sheet that hold something, of equal length, with numbers from 1.
 
     What the sheet says of its own size is not believed: it may claim sixteen billion cells.
     """
@@ -210,47 +281,46 @@ def _filled_rows(sheet: Any, path: Path) -> list[tuple[Any, ...]]:  # noqa: ANN4
         if number > ROWS:
             raise ValueError(f"a sheet must have at most {ROWS} rows, got more")
         if any(cell is not None for cell in row):
-            filled.append(row)
+            filled.append((number, row))
             width, held = max(width, len(row)), held + len(row)
             check_unpacked(8 * max(held, width * len(filled)), path)
-    return [(*row, *[None] * (width - len(row))) for row in filled]
+    return [(number, (*row, *[None] * (width - len(row)))) for number, row in filled]
 
 
-def _of_frame(
-    frame: Any,  # noqa: ANN401
-    names: list[str] | None,
-    columns: Sequence[str] | None,
-    drop: Sequence[str],
-    gaps: bool,
-) -> Table:
-    """Return columns of a data frame as an array."""
+def _of_cells(cells: Cells, columns: Sequence[str] | None, drop: Sequence[str]) -> Table:
+    """Return columns as an array, NaN where a cell is missing."""
+    frame, names = cells.frame, cells.names
     if frame.shape[1] == 0:
         raise ValueError("it has no columns")
     labels = names or [str(j) for j in range(frame.shape[1])]
     places = _places(labels, columns, drop)
-    taken = [_numbers(frame.iloc[:, j], labels[j], gaps) for j in places]
+    taken = [_numbers(frame.iloc[:, j], labels[j]) for j in places]
     kind = np.result_type(*taken)
     for j, values in zip(places, taken, strict=True):
         if kind.kind == "f" and values.dtype.kind in "iu" and (np.abs(values) > EXACT).any():
             text = f"the column {labels[j]!r} must hold numbers that float64 has"
             raise ValueError(f"{text}, got whole ones beyond 2^53 beside fractions")
-    return Table(np.stack(taken, 1), [labels[j] for j in places] if names else [])
+    index = None if cells.index is None else _index(cells.index)
+    return Table(np.stack(taken, 1), [labels[j] for j in places] if names else [], index)
 
 
-def _numbers(column: Any, name: str, gaps: bool) -> Array:  # noqa: ANN401
-    """Return a column of a data frame as an array.
+def _index(labels: Any) -> Index:  # noqa: ANN401
+    """Return labels of rows, those that are neither numbers nor texts as texts."""
+    told = [each if isinstance(each, int | float | str) else str(each) for each in labels.tolist()]
+    return Index(labels.name if isinstance(labels.name, str) else "", told)
+
+
+def _numbers(column: Any, name: str) -> Array:  # noqa: ANN401
+    """Return a column of a data frame as an array, NaN where a cell is missing.
 
     Raises:
-        ValueError: it is none of real numbers, or a cell is missing and none may.
+        ValueError: it is none of real numbers.
     """
     types: Any = import_package("pandas", "pandas", "table").api.types
     real = types.is_numeric_dtype(column.dtype) and not types.is_complex_dtype(column.dtype)
     if not real:
         raise ValueError(_no_numbers(column, name))
     empty = column.isna().to_numpy()
-    if empty.any() and not gaps:
-        row = int(empty.argmax()) + 1
-        raise ValueError(f"row {row}, column {name} must hold a number, got a missing cell or NaN")
     values: Array = (
         column.to_numpy(np.float64, na_value=np.nan) if empty.any() else column.to_numpy()
     )
@@ -279,33 +349,49 @@ def _columns(values: Array, names: Sequence[str]) -> tuple[list[str], Array]:
     return ([*names] if fit else [f"x{j}" for j in range(rows.shape[1])]), rows
 
 
-def write_csv(stream: BinaryIO, values: Array, names: Sequence[str]) -> None:
-    """Write an array into a stream as a .csv file with a line of names.
+def write_csv(
+    stream: BinaryIO, values: Array, names: Sequence[str], index: Index | None = None
+) -> None:
+    """Write an array into a stream as a .csv file with a line of names; NaN as an empty cell.
 
     Args:
         stream: where to; it stays open.
         values: numbers, shape (n,) or (n, D).
         names: names of the columns, shape (D,); if there are not D, x0, x1, ... .
+        index: labels of the rows, n of them, which become the first column; None for none.
 
     Raises:
         ValueError: the array has another shape.
     """
     columns, rows = _columns(values, names)
+    cells: list[list[Any]] = rows.tolist()
+    if rows.dtype.kind == "f" and np.isnan(rows).any():
+        cells = [["" if cell != cell else cell for cell in row] for row in cells]
+    if index is not None:
+        columns = [index.name, *columns]
+        cells = [[label, *row] for label, row in zip(index.labels, cells, strict=True)]
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     writer = csv.writer(text)
     writer.writerow(columns)
-    writer.writerows(rows.tolist())
+    writer.writerows(cells)
     text.detach()
 
 
-def write_parquet(stream: BinaryIO, values: Array, names: Sequence[str]) -> None:
-    """Write an array into a stream as a .parquet file; as in `write_csv`.
+def write_parquet(
+    stream: BinaryIO, values: Array, names: Sequence[str], index: Index | None = None
+) -> None:
+    """Write an array into a stream as a .parquet file; as in `write_csv`, NaN as it is.
 
     Raises:
         ValueError: the array has another shape.
-        ImportError: pyarrow is not installed.
+        ImportError: pyarrow is not installed, or with an index pandas.
     """
     arrow: Any = import_package("pyarrow", "pyarrow", ".parquet")
     parquet: Any = import_package("pyarrow.parquet", "pyarrow", ".parquet")
     columns, rows = _columns(values, names)
+    if index is not None:
+        pandas: Any = import_package("pandas", "pandas", ".parquet")
+        labels = pandas.Index(index.labels, name=index.name or None)
+        pandas.DataFrame(rows, labels, columns).to_parquet(stream, engine="pyarrow")
+        return
     parquet.write_table(arrow.table([*rows.T], names=columns), stream)

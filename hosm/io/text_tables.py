@@ -13,7 +13,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +21,14 @@ from typing import Any
 
 from hosm.io.formats import import_package, note
 
-__all__ = ["MISSING", "is_number", "read_text", "read_text_table"]
+__all__ = ["MISSING", "Cells", "is_number", "read_text", "read_text_table"]
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
 SEPARATORS = ("\t", ";", ",", "|", " ")  # the first of those that fit equally well
 NOTHING = "\x1f"  # a separator that no text has: of one column
 WORDS = r"nan|[+-]?inf(?:inity)?"
 WIDEST = 2**17  # columns, each of which costs time of its own
+EXCEL = re.compile(r"\s*\"?sep=.\"?[ \t]*\n", re.IGNORECASE)  # a first line that Excel reads
 SAMPLE = 2000  # lines by which a file is judged; others must be as these, or are refused
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -36,6 +37,23 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a table holds before columns are chosen.
+
+    Attributes:
+        frame: a data frame whose columns are of numbers, NaN where a cell is missing, or of text.
+        names: of the columns; None if there are none.
+        index: the labels of the rows, a pandas series or index; None if there are none.
+        place: number of a row, from 0 -> where a reader of the file finds it, in words.
+    """
+
+    frame: Any
+    names: list[str] | None
+    index: Any
+    place: Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -73,33 +91,33 @@ def is_number(cell: str) -> bool:
     return any(pattern.fullmatch(cell) for pattern in ANY)
 
 
-def read_text_table(
-    path: Path, header: bool | None, decimal: str | None
-) -> tuple[Any, list[str] | None]:
-    """Return the cells of a file of text as a data frame, and its names; as in `read_text`."""
+def read_text_table(path: Path, header: bool | None, decimal: str | None) -> Cells:
+    """Return the cells of a file of text; as in `read_text`."""
     return read_text(_decoded(path.read_bytes(), path), path, header, decimal)
 
 
 def read_text(
-    text: str, path: Path, header: bool | None, decimal: str | None
-) -> tuple[Any, list[str] | None]:
-    """Return the cells of a table as a data frame, and the names of its columns.
+    text: str,
+    path: Path,
+    header: bool | None,
+    decimal: str | None,
+    told: Callable[[int], str] = "line {}".format,
+) -> Cells:
+    """Return the cells of a table and the names of its columns.
 
     Args:
         text: the table.
         path: the file, for notes.
         header: whether the first line holds names; None to judge by the lines.
         decimal: the decimal sign, "." or ","; None to judge by the cells.
-
-    Returns:
-        A frame whose columns are of numbers, NaN where a cell is missing, or else of text; and
-        the names, None if there are none.
+        told: line of the text, from 1 -> its place in the file, in words.
 
     Raises:
         ValueError: there is no row, or rows differ in length, or it is unclear what a number or
             a name is.
         ImportError: pandas is not installed.
     """
+    whole = text
     text, comment = _without_comments(text)
     sample = text.split("\n", SAMPLE)[:SAMPLE]
     separator = _separator("\n".join(sample), decimal)
@@ -114,7 +132,27 @@ def read_text(
     body = _rest(text, separator, named)
     if not body.strip():
         raise ValueError("it has no row of numbers")
-    return _tidy(_frame(body, separator, style), names, path)
+    frame, names, index = _tidy(_frame(body, separator, style), names, path)
+    return Cells(frame, names, index, lambda row: told(_line(whole, text, separator, row + named)))
+
+
+def _line(whole: str, text: str, separator: str, record: int) -> int:
+    """Return the line, from 1, in which a record begins, from 0.
+
+    Args:
+        whole: the text with its comments and empty lines.
+        text: without them.
+        separator: of the cells.
+        record: number of a row, from 0, that of the names counted.
+    """
+    excel = EXCEL.match(whole)
+    first = whole.count("\n", 0, excel.end()) if excel else 0
+    lines = [(number, line.lstrip(" \t")) for number, line in enumerate(whole.split("\n"), 1)]
+    kept = [number for number, line in lines if number > first and line and line[0] != "#"]
+    reader = csv.reader(io.StringIO(text), delimiter=NOTHING if separator == " " else separator)
+    for _ in range(record):
+        next(reader)
+    return kept[reader.line_num]
 
 
 def _decoded(content: bytes, path: Path) -> str:
@@ -139,7 +177,7 @@ def _without_comments(text: str) -> tuple[str, str]:
 
     Excel's `sep=;` is such a comment.
     """
-    excel = re.match(r"\s*\"?sep=.\"?[ \t]*\n", text, re.IGNORECASE)
+    excel = EXCEL.match(text)
     text = text[excel.end() :] if excel else text
     before = re.match(r"(?:[ \t]*(?:#.*)?\n)*", text)
     comments = re.findall(r"^[ \t]*#(.*)", before.group() if before else "", re.MULTILINE)
@@ -326,8 +364,12 @@ def _numbers(column: Any, style: _Style) -> Any:  # noqa: ANN401
     return cells.map(lambda cell: float(style.plain(cell))).reindex(column.index)
 
 
-def _tidy(frame: Any, names: list[str] | None, path: Path) -> tuple[Any, list[str] | None]:  # noqa: ANN401
-    """Return a frame and its names without a column that numbers the rows or is empty.
+def _tidy(
+    frame: Any,  # noqa: ANN401
+    names: list[str] | None,
+    path: Path,
+) -> tuple[Any, list[str] | None, Any]:
+    """Return a frame and its names without a column that labels the rows or is empty; the labels.
 
     Raises:
         ValueError: names and columns differ in number, or a name is missing or there twice.
@@ -338,17 +380,18 @@ def _tidy(frame: Any, names: list[str] | None, path: Path) -> tuple[Any, list[st
         frame = frame.iloc[:, :-1]
         names = names[: frame.shape[1]] if names else None
     if names is None:
-        return frame, None
+        return frame, None, None
     if frame.shape[1] == len(names) + 1:
         names = ["", *names]
     if len(names) != frame.shape[1]:
         raise ValueError(f"it has {len(names)} names for {frame.shape[1]} columns")
+    index = None
     if names[0] == "" and len(names) > 1:
         note(path, "the first column, which has no name, is taken as an index and left out")
-        frame, names = frame.iloc[:, 1:], names[1:]
+        index, frame, names = frame.iloc[:, 0], frame.iloc[:, 1:], names[1:]
     before = {""}
     for j, name in enumerate(names):
         if name in before:
             raise ValueError(f"columns must have names that differ, got {name!r} in column {j}")
         before.add(name)
-    return frame, names
+    return frame, names, index

@@ -13,7 +13,7 @@ import torch
 from hosm.checks import checked
 from hosm.io import Array
 
-__all__ = ["Display", "check_names", "numbers"]
+__all__ = ["Display", "check_names", "numbers", "pyplot"]
 
 WIDTH, HEIGHT = 4.8, 4.0  # of a panel, in inches
 
@@ -38,7 +38,7 @@ def check_names(names: Sequence[str] | None, dimension: int) -> None:
         raise ValueError(f"names must hold {dimension} names, got {len(names)}")
 
 
-def _pyplot() -> Any:  # noqa: ANN401
+def pyplot() -> Any:  # noqa: ANN401
     """Return matplotlib.pyplot.
 
     Raises:
@@ -75,7 +75,7 @@ class Display:
         """
         if ax is None:
             size = (WIDTH * count, HEIGHT)
-            _, ax = _pyplot().subplots(1, count, figsize=size, layout="constrained")
+            _, ax = pyplot().subplots(1, count, figsize=size, layout="constrained")
         found = [*np.ravel(np.asarray(ax, dtype=object))]
         if len(found) != count:
             raise ValueError(f"ax must hold {count} axes, got {len(found)}")
@@ -85,5 +85,8 @@ class Display:
     def _map(self, ax: Any, values: Any, label: str, **options: Any) -> None:  # noqa: ANN401
         """Draw values as colours, with a bar that says what each colour means."""
         drawn = ax.imshow(values, interpolation="nearest", **options)
+        beyond = bool(np.max(values) > drawn.norm.vmax)  # its colours end below the largest value
         flat = np.shape(values)[0] / np.shape(values)[1] * WIDTH / HEIGHT  # below 1: a wide map
-        self.figure_.colorbar(drawn, ax=ax, label=label, shrink=0.85 * min(1.0, flat))
+        extend = "max" if beyond else "neither"
+        shrink = 0.85 * min(1.0, flat)
+        self.figure_.colorbar(drawn, ax=ax, label=label, shrink=shrink, extend=extend)

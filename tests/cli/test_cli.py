@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 
@@ -117,7 +118,9 @@ def test_a_denoiser_of_pictures_on_each_kind_of_file(run, facts, models, tmp_pat
     with np.load("out.npz") as maps:
         np.testing.assert_array_equal(maps["mean"], expected.mean)
         np.testing.assert_array_equal(maps["variance"], expected.variance)
-    assert out["sigma"] == [9.0] and out["mean_std"] == pytest.approx(expected.std.mean())
+    assert out["sigma"] == [9.0] and out["predicted_rmse"] == pytest.approx(
+        np.sqrt(expected.variance.mean())
+    )
     files = facts("denoise", data, "--model", models["scene"], "-o", "out.tif")["files"]
     assert files == ["out.mean.tif", "out.variance.tif"]
     assert read_pages("out.mean.tif")[0].shape == page.shape
@@ -272,6 +275,90 @@ def test_denoise_writes_a_table_of_means_and_one_of_variances(
     np.testing.assert_allclose(read_rows("out.mean.csv").values, law.mean, **FLOAT32)
 
 
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory):
+    """A model in closed form of a table of two columns."""
+    folder = tmp_path_factory.mktemp("closed")
+    data = save(folder / "x.csv", X[:, :2], NAMES[:2])
+    given = ("--sigma", "0.3", "--seed", "0", "--quiet", "--json")
+    assert cli.main(["fit", data, "-o", str(folder / "m"), *given]) == 0
+    return str(folder / "m")
+
+
+def test_standard_errors_stand_beside_their_second_derivatives(facts, closed, tmp_path):
+    data = save(tmp_path / "x.csv", X[:, :2], NAMES[:2])
+    value, error = hosm.ScoreEstimator.load(closed).hessian_diag(X[:, :2], return_std=True)
+    facts("hessian", closed, data, "-o", "h.csv", "--std")
+    rows = read_rows("h.csv")
+    assert rows.names == ["a", "a.std", "b", "b.std"]
+    np.testing.assert_array_equal(rows.values[:, ::2], value)
+    np.testing.assert_array_equal(rows.values[:, 1::2], error)
+    facts("hessian", closed, data, "-o", "h.npz", "--std")
+    with np.load("h.npz") as arrays:
+        np.testing.assert_array_equal(arrays["hessian"], value)
+        np.testing.assert_array_equal(arrays["std"], error)
+
+
+@pytest.fixture
+def gappy(tmp_path):
+    """A file of 80 rows with labels, of which those of numbers 4 and 9 lack a cell."""
+    cells = np.where(np.isin(np.arange(80), [4, 9])[:, None] & [False, True, False], np.nan, X)
+    frame = pandas.DataFrame(cells, [f"plot {i}" for i in range(80)], NAMES)
+    frame.to_csv(tmp_path / "gaps.csv")
+    return np.setdiff1d(np.arange(80), [4, 9])
+
+
+def test_answers_stay_beside_their_rows_where_some_are_skipped(run, facts, models, gappy):
+    skip = ("gaps.csv", "--skip-missing")
+    code, out, err = run("fit", *skip, "-o", "m", *NETWORK, "--quiet")
+    assert code == 0 and "points: 78\n" in out
+    assert "gaps.csv: 2 of 80 rows, which have a missing cell, are left out" in err
+    model = hosm.ScoreEstimator.load(models["table"])
+    expected = {"h": model.hessian_diag(X[gappy]), "d.mean": model.posterior(X[gappy]).mean}
+    assert facts("hessian", models["table"], *skip, "-o", "h.csv")["points"] == 78
+    facts("denoise", models["table"], *skip, "-o", "d.csv")
+    for name, values in expected.items():
+        frame = pandas.read_csv(f"{name}.csv", index_col=0)
+        assert [*frame.index] == [f"plot {i}" for i in range(80)]
+        assert frame.isna().all(axis=1).tolist() == [i in (4, 9) for i in range(80)]
+        np.testing.assert_allclose(frame.to_numpy()[gappy], values, **FLOAT32)
+    facts("dimension", *skip, "-o", "n.csv")
+    assert len(pandas.read_csv("n.csv").dropna()) == 78
+
+
+def test_outliers_are_told_by_the_labels_of_their_rows(run, facts, models, gappy):
+    skip = ("gaps.csv", "--skip-missing")
+    labels = [f"plot {i}" for i in gappy]
+    found = facts("ood", models["table"], *skip)["scores"]
+    assert [*found][:2] == ["index", "deviation"] and found["index"] == labels
+    facts("ood", models["table"], *skip, "-o", "s.csv")
+    assert [*pandas.read_csv("s.csv", index_col=0).index] == labels
+    facts("ood", models["table"], *skip, "-o", "s.npy")
+    np.testing.assert_array_equal(np.load("s.npy")[:, 0], gappy)
+    assert run("ood", models["table"], *skip)[1].splitlines()[-1].startswith("plot 79\t")
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+def test_a_map_shows_a_denoised_picture_beside_its_standard_deviation(
+    facts, models, tmp_path, suffix
+):
+    data = save(tmp_path / "x.png", SCENE)
+    given = (models["scene"], data, "-o", "o.npz", "--sigma", "9", "--map", f"map.{suffix}")
+    assert facts("denoise", *given)["files"] == ["o.npz", f"map.{suffix}"]
+    start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[suffix]
+    assert (tmp_path / f"map.{suffix}").read_bytes().startswith(start)
+
+
+def test_a_map_without_matplotlib_says_what_to_install_before_the_work(
+    run, models, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    data = save(tmp_path / "x.png", SCENE)
+    code, _, err = run("denoise", models["scene"], data, "-o", "o.npz", "--map", "map.png")
+    assert code == 1 and err.count("\n") == 1 and "pip install 'hosm[plot]'" in err
+    assert not (tmp_path / "o.npz").exists()
+
+
 def test_sample_writes_draws(facts, models):
     for law in ("noisy", "clean"):
         given = ("--law", law, "-n", "7", "--steps", "3", "--seed", "5")
@@ -289,13 +376,17 @@ def test_ood_scores_rows_and_patches(run, facts, models, tmp_path):
     found = facts("ood", models["table"], data, "--reference", held)
     assert found["reference"] == held and found["points"] == 10
     scores = found["scores"]
-    assert [*scores] == ["deviation", "tail", "length", "trace", "curvature", "implicit"]
+    assert [*scores] == ["row", "deviation", "tail", "length", "trace", "curvature", "implicit"]
+    assert scores["row"] == [*range(10)]
     assert scores["tail"][-1] == 1 / 81 and np.argmax(scores["deviation"]) == 9
     facts("ood", models["table"], data, "-o", "s.csv", "--order", "1")
     rows = read_rows("s.csv")
-    assert rows.names == [*scores] and rows.values.shape == (10, 6)
+    assert rows.names == [*scores] and rows.values.shape == (10, 7)
     code, out, _ = run("ood", models["table"], data)
-    assert code == 0 and out.splitlines()[-10].count("\t") == 5
+    assert code == 0 and out.splitlines()[-10].startswith("0\t")
+    assert out.splitlines()[-10].count("\t") == 6
+    facts("ood", models["table"], data, "-o", "s.npy")
+    np.testing.assert_array_equal(np.load("s.npy")[:, 0], range(10))
     page = save(tmp_path / "x.png", PHOTO)
     scores = facts("ood", models["grey"], page, "--stride", "2")["scores"]
     assert scores["row"][-1] == 16 and scores["column"][-1] == 20 and scores["page"][-1] == 0
@@ -317,6 +408,10 @@ def test_dimension_sums_up_and_writes(run, facts, tmp_path):
 
 def test_info_tells_what_a_model_is(run, facts, models):
     found = facts("info", models["table"])
+    noise = hosm.ScoreEstimator.load(models["table"]).noise_std_
+    assert found["noise_std"] == dict(zip(NAMES, noise.tolist(), strict=True))
+    many = commands._by_column(np.arange(1.0, 31), [f"x{j}" for j in range(30)])
+    assert many == {"least": 1, "largest": 30}
     assert found["names"] == NAMES and found["version"] == hosm.__version__
     assert found["parameters"]["max_steps"] == 2 and found["training_points_held"] == 80
     code, out, _ = run("info", models["grey"])
@@ -344,7 +439,22 @@ BAD = {
     "missing": ("fit {}/no.csv -o m", "no.csv does not exist"),
     "NaN": (
         "fit {}/nan.csv -o m",
-        "row 3, column b must hold a number, got a missing cell or NaN",
+        "nan.csv cannot be read: every cell must hold a number, got a missing cell or NaN in 1 "
+        "of 80 rows, first in line 4, column b; --skip-missing leaves such rows out",
+    ),
+    "NaN in an array": ("fit {}/nan.npy -o m", "in 1 of 80 rows, first in row 3, column 1;"),
+    "std of matrices": (
+        "hessian {table} {}/x.csv -o h.npz --std --dense",
+        "--std must be given for diagonals alone, got --dense",
+    ),
+    "std of networks": ("hessian {table} {}/x.csv -o h.csv --std", "closed form"),
+    "map of a stack": (
+        "denoise {scene} {}/sizes -o o.npz --map m.png",
+        "--map must be given for one picture, got 2",
+    ),
+    "map of a table": (
+        "denoise {table} {}/x.csv -o o.npz --map m.png",
+        "--map must be given for a denoiser of pictures alone, got another model",
     ),
     "text": ("fit {}/text.csv -o m", "the column 'b' must hold numbers, got 'red' in row 2"),
     "one row": ("fit {}/one.csv -o m", "a minimum of 4"),
@@ -400,9 +510,9 @@ BAD = {
     "nowhere": ("fit {}/x.csv -o nowhere/m", "the folder nowhere of m does not exist"),
     "no model": ("hessian {}/x.csv {}/x.csv -o h.csv", "damaged or no safetensors file"),
     "columns": ("hessian {table} {}/two.csv -o h.csv", "X has 2 features"),
-    "order": (
-        "hessian {table} {}/order.csv -o h.csv",
-        "the columns ['a', 'b', 'c'], got ['c', 'b', 'a']",
+    "other names": (
+        "hessian {table} {}/other.csv -o h.csv",
+        "the columns ['a', 'b', 'c'], got ['a', 'b', 'd']",
     ),
     "column": (
         "hessian {table} {}/x.csv -o h.csv --column z",
@@ -411,7 +521,7 @@ BAD = {
     "column 7": ("hessian {table} {}/x.csv -o h.csv --column 7", "j must be a whole number"),
     "dense csv": (
         "hessian {table} {}/x.csv -o h.csv --dense",
-        ".npy and .npz files hold any shape",
+        "--dense needs -o FILE.npz or FILE.npy, got h.csv",
     ),
     "kind": ("hessian {table} {}/x.csv -o h.xlsx", "must end in .npy, .npz"),
     "no patches": (
@@ -456,9 +566,17 @@ def test_columns_are_taken_or_left_out(run, facts, tmp_path):
     facts("denoise", "m", "x.csv", "-o", "d.csv", "--drop", "town")
     found = facts("ood", "m", "x.csv", "--drop", "town", "--reference", "x.csv")
     assert found["points"] == 80
-    code, out, err = run("hessian", "m", "x.csv", "-o", "h.csv")
+    expected = read_rows("h.csv").values
+    code, _, err = run("hessian", "m", "x.csv", "-o", "h.csv", "--quiet")
+    assert code == 0 and err.count("\n") == 1
+    assert "columns that the model does not have are left out: town" in err
+    np.testing.assert_array_equal(read_rows("h.csv").values, expected)
+    code, out, err = run("fit", "x.csv", "-o", "m", *NETWORK)
     assert code == 1 and err.count("\n") == 1 and "the column 'town' must hold numbers" in err
     assert "--columns" in err and "--drop" in err
+    save(tmp_path / "order.csv", X[:, ::-1], NAMES[::-1])
+    assert run("hessian", "m", "order.csv", "-o", "h.csv", "--quiet")[2] == ""
+    np.testing.assert_array_equal(read_rows("h.csv").values, expected)
     two = facts("fit", "x.csv", "-o", "m", *NETWORK, "--columns", "c, a")
     assert two["dimension"] == 2
 
@@ -535,8 +653,9 @@ def folder(tmp_path_factory):
     files = {
         "x.csv": (X, NAMES),
         "two.csv": (X[:, :2], NAMES[:2]),
-        "order.csv": (X, NAMES[::-1]),
         "nan.csv": (np.where(X == X[2, 1], np.nan, X), NAMES),
+        "nan.npy": (np.where(X == X[2, 1], np.nan, X), None),
+        "other.csv": (X, ["a", "b", "d"]),
         "one.csv": (X[:1], NAMES),
         "x.png": (PHOTO, None),
         "scene.png": (SCENE, None),

@@ -110,6 +110,43 @@ def test_an_estimator_and_its_posterior_show_themselves_in_a_notebook(estimator)
     assert f"<td>{cell}</td>" in table
 
 
+def changed(row, name, value):
+    """The frame with another value in two rows, of which this is the first."""
+    frame = FRAME.astype({name: object})
+    frame.loc[f"row {row}", name] = frame.loc["row 50", name] = value
+    return frame
+
+
+BAD = {
+    "NaN": (
+        changed(7, "b", np.nan),
+        "got NaN in 2 of 60 rows, first in column 'b' of the row "
+        "with the index row 7; X.dropna() leaves such rows out",
+    ),
+    "infinity": (
+        changed(9, "c", np.inf),
+        "got infinity in 2 of 60 rows, first in column 'c' of the row with the index row 9",
+    ),
+    "text": (
+        changed(3, "a", "meadow"),
+        "could not convert string to float: 'meadow' in column "
+        "'a', first in the row with the index row 3; leave the column out",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_wrong_with_a_frame_is_named_by_column_and_row(estimator, kind):
+    frame, message = BAD[kind]
+    for call in (hosm.ScoreEstimator(0.3, **NETWORK).fit, estimator.hessian_diag):
+        with pytest.raises(ValueError) as caught:
+            call(frame)
+        assert message in str(caught.value)
+    with pytest.raises(ValueError) as caught:
+        estimator.posterior(frame)
+    assert "X.dropna" not in str(caught.value)
+
+
 @pytest.mark.parametrize("shape", [(700, 100), (30, 40, 3)])
 def test_a_denoised_picture_shows_small_pictures(shape):
     mean = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

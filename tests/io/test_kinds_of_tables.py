@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hosm.io import FileNote, read_rows, write
+from hosm.io import FileNote, Index, read_rows, write
 
 NORMAL = np.random.default_rng(0).normal(size=(300, 3))
 FRAME = pandas.DataFrame(NORMAL)
@@ -190,6 +190,7 @@ KINDS = {  # name: contents, options, rows, names, and what must be told
     "array.npz": (None, {"drop": ["1"]}, NORMAL[:, [0, 2]], [], None),
 }
 BOTH = "take other columns with --columns, or leave it out with --drop"
+GAP = "every cell must hold a number, got a missing cell or NaN in"
 ASKED = "may be names or a row of numbers: say --header yes or no"
 REFUSED = {  # name: contents, options, and what is said
     "counted.csv": ("0,1,2\n3,4,5\n", {}, f"the first line, 0,1,2, {ASKED}"),
@@ -218,18 +219,21 @@ REFUSED = {  # name: contents, options, and what is said
     ),
     "point for comma.csv": ("1,5;2\n3.5;4\n", {}, "got '1,5' in row 1"),
     "underline.csv": ("1_000,2\n", {}, "got '1_000' in row 1"),
-    "gap.csv": ("a,b\n1,2\n3,\n", {}, "row 2, column b must hold a number, got a missing cell"),
-    "NA.csv": ("a,b\n1,2\n3,NA\n", {}, "row 2, column b must hold a number, got a missing cell"),
-    "nan.csv": (
-        "1,2\nnan,4\n",
+    "gap.csv": ("a,b\n1,2\n3,\n", {}, f"{GAP} 1 of 2 rows, first in line 3, column b"),
+    "NA.csv": ("a,b\n1,2\n3,NA\n", {}, f"{GAP} 1 of 2 rows, first in line 3, column b"),
+    "nan.csv": ("1,2\nnan,4\n", {}, f"{GAP} 1 of 2 rows, first in line 2, column 0"),
+    "short row.csv": ("a,b\n1,2\n3\n", {}, f"{GAP} 1 of 2 rows, first in line 3, column b"),
+    "gaps.csv": (
+        "sep=;\n# a table\n\na;b\n\n1;2\n# and\n3;\n;4\n",
         {},
-        "row 2, column 0 must hold a number, got a missing cell or NaN",
+        f"{GAP} 2 of 3 rows, first in line 8, column b; --skip-missing leaves such rows out",
     ),
-    "short row.csv": (
-        "a,b\n1,2\n3\n",
+    "gap below lines.csv": (
+        '"a\nb",c\n1,2\n3,\n',
         {},
-        "row 2, column b must hold a number, got a missing cell",
+        f"{GAP} 1 of 2 rows, first in line 4, column c",
     ),
+    "nothing else.csv": ("a,b\n1,\n,4\n", {"skip_missing": True}, "a missing one in all 2"),
     "long row.csv": ("a,b\n1,2\n3,4,5\n", {}, "row 2 has 3 cells, and the first row 2"),
     "names.csv": ("a,b\n", {}, "it has no row of numbers"),
     "comments.csv": ("# a\n# b\n", {}, "it has no row of numbers"),
@@ -260,7 +264,11 @@ REFUSED = {  # name: contents, options, and what is said
         "the column 'd' must hold numbers",
     ),
     "complex.npy": (None, {}, "must hold real numbers, got complex128"),
-    "gap.xlsx": (sheet([["a", "b"], [1, None], [3, 4]]), {}, "row 1, column b must hold a number"),
+    "gap.xlsx": (
+        sheet([["a", "b"], [1, 2], [None, None], [1, None], [3, 4]]),
+        {},
+        f"{GAP} 1 of 3 rows, first in row 4 of the sheet, column b",
+    ),
     "text.xlsx": (
         sheet([["a", "b"], [1, "red"]]),
         {},
@@ -304,6 +312,82 @@ def test_what_is_unclear_is_asked_or_refused_in_a_line(tmp_path, name):
         read_rows(saved(tmp_path / name, content), **options)
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert name in str(caught.value)
+
+
+GAPS = NAMED.round(3).assign(c=NAMED.c.round(3).where(NAMED.index != 1))
+WITH_GAPS = {
+    "gaps.csv": GAPS.to_csv(index=False),
+    "gaps.tsv": GAPS.to_csv(sep="\t", decimal=",", index=False, na_rep="NA"),
+    "gaps.xlsx": sheet([[*ABC], *GAPS.astype(object).where(GAPS.notna(), None).values.tolist()]),
+    "gaps.parquet": parquet(GAPS),
+    "gaps.npy": None,
+}
+
+
+@pytest.mark.parametrize("name", WITH_GAPS)
+def test_rows_with_missing_cells_are_left_out_if_asked_and_counted(tmp_path, name):
+    path = tmp_path / name
+    np.save(path, GAPS.to_numpy()) if name.endswith("npy") else saved(path, WITH_GAPS[name])
+    with pytest.warns(FileNote, match=f"1 of {len(GAPS)} rows, which have a missing cell"):
+        table = read_rows(path, skip_missing=True)
+    np.testing.assert_array_equal(table.values, GAPS.dropna().to_numpy())
+    np.testing.assert_array_equal(table.kept, GAPS.notna().all(axis=1))
+
+
+def test_cells_that_are_not_taken_may_be_missing(tmp_path):
+    path = saved(tmp_path / "x.csv", WITH_GAPS["gaps.csv"])
+    assert read_rows(path, drop=["c"]).kept is None
+
+
+PLOTS = "plot,temp,rain,moss\nmeadow,1,2,3\nwood,4,5,6\n"
+PREFERRED = {  # preferred columns, options -> the columns that are taken, or the error
+    "all there": (["moss", "temp"], {}, ["moss", "temp"]),
+    "one missing": (["moss", "snow"], {"drop": ["plot"]}, ["temp", "rain", "moss"]),
+    "one missing beside text": (["moss", "snow"], {}, "the column 'plot' must hold numbers"),
+    "one dropped": (["moss", "temp"], {"drop": ["plot", "temp"]}, ["rain", "moss"]),
+    "others asked for": (["moss", "temp"], {"columns": ["rain"]}, ["rain"]),
+}
+
+
+@pytest.mark.parametrize("case", PREFERRED)
+def test_columns_of_a_model_are_taken_by_name_where_all_are_there(tmp_path, case):
+    preferred, options, expected = PREFERRED[case]
+    path = saved(tmp_path / "x.csv", PLOTS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if isinstance(expected, str):
+            with pytest.raises(ValueError, match=expected):
+                read_rows(path, preferred=preferred, **options)
+        else:
+            table = read_rows(path, preferred=preferred, **options)
+            assert table.names == expected
+            wanted = pandas.read_csv(path)[expected].to_numpy()
+            np.testing.assert_array_equal(table.values, wanted)
+    told = [str(each.message) for each in caught]
+    left = "columns that the model does not have are left out: plot, rain"
+    assert [left in each for each in told] == ([True] if case == "all there" else [])
+
+
+@pytest.mark.filterwarnings("ignore::hosm.io.FileNote")
+@pytest.mark.parametrize("labels", [["wood 1", "meadow, wet", "wood 2"], [7, 5, 9]])
+@pytest.mark.parametrize(
+    ("suffix", "name"), [("csv", None), ("parquet", None), ("parquet", "plot")]
+)
+def test_labels_of_rows_come_back(tmp_path, suffix, labels, name):
+    frame = NAMED.iloc[:3].set_axis(pandas.Index(labels, name=name))
+    path = tmp_path / f"x.{suffix}"
+    frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path)
+    table = read_rows(path)
+    assert table.index == Index(name or "", labels)
+    write(tmp_path / f"y.{suffix}", {"x": table.values}, table.names, index=table.index)
+    again = read_rows(tmp_path / f"y.{suffix}")
+    assert again.index == table.index and again.names == table.names
+    np.testing.assert_array_equal(again.values, table.values)
+
+
+def test_missing_numbers_are_written_as_empty_cells(tmp_path):
+    write(tmp_path / "x.csv", {"x": np.array([[1.0, np.nan]])}, ["a", "b"])
+    assert (tmp_path / "x.csv").read_text().splitlines() == ["a,b", "1.0,"]
 
 
 def test_the_byte_order_becomes_that_of_the_machine(tmp_path):

@@ -74,6 +74,36 @@ def test_a_map_of_variances_stands_beside_the_error_in_the_same_colours(axes, co
         VarianceMapDisplay.from_predictions(found, clean, ax=axes())
 
 
+@pytest.mark.parametrize("colour", [(), (3,)])
+def test_a_map_has_titles_units_an_arrow_where_colours_end_and_the_picture(axes, colour):
+    mean, variance = RNG.uniform(-5, 260, (30, 40, *colour)), np.ones((30, 40, *colour))
+    variance[0, 0] = 400
+    found = DenoisedPicture(mean, variance, 1.0, lambda tile: None)
+    shown = VarianceMapDisplay.from_predictions(found, picture=True, ax=axes(2))
+    left, right = shown.ax_
+    assert left.get_title() == "denoised picture"
+    drawn = np.asarray(left.images[0].get_array())
+    expected = (mean - mean.min()) / np.ptp(mean) if colour else mean
+    np.testing.assert_allclose(drawn, expected)
+    title, over = right.get_title(), "(root mean square over the 3 channels)"
+    assert title.startswith("predicted standard deviation") and (over in title) == bool(colour)
+    bar = right.images[0].colorbar
+    assert bar.extend == "max" and bar.ax.get_ylabel() == "in units of the picture's values"
+    even = DenoisedPicture(mean, np.ones_like(mean), 1.0, lambda tile: None)
+    alone = VarianceMapDisplay.from_predictions(even, ax=axes()).ax_[0]
+    assert alone.images[0].colorbar.extend == "neither"
+
+
+def test_the_label_of_a_map_keeps_away_from_the_next_panel():
+    mean = np.ones((40, 60))
+    found = DenoisedPicture(mean, mean, 1.0, lambda tile: None)
+    figure = Figure(figsize=(9.6, 4), layout="constrained")
+    shown = VarianceMapDisplay.from_predictions(found, mean + 1, ax=figure.subplots(1, 2))
+    figure.draw_without_rendering()
+    label = shown.ax_[0].images[0].colorbar.ax.yaxis.label.get_window_extent()
+    assert label.x1 + label.width / 3 < shown.ax_[1].get_tightbbox().x0
+
+
 def test_variances_that_are_right_lie_on_the_line(estimator, axes):
     variance = RNG.uniform(0.1, 10, (4000, 3))
     shown = ReliabilityDisplay.from_predictions(variance, variance, ax=axes())

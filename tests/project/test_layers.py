@@ -30,7 +30,7 @@ LIBRARY = {  # section of the library -> the sections that it may import, beside
     "uncertainty",
     "inverse": "checks noise operators autodiff tweedie uncertainty",
     "causal": "checks progress io estimator",
-    "cli": "checks progress standard_output io estimator pictures",
+    "cli": "checks progress standard_output io estimator pictures plot",
     "plot": "checks io samplers uncertainty estimator pictures",
     "moved": "",
 }
