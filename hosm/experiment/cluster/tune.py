@@ -245,12 +245,14 @@ def run_grid(grid: Grid, name: str, tell: Callable[[Cell, Tables, str], None]) -
     finally:
         _Announce.listener = None
     found, failed = [], []
-    for result in (results[i] for i in range(len(results))):
+    for result, cell in zip((results[i] for i in range(len(results))), grid.cells, strict=False):
         tables = _tables(result.metrics)
         if result.error is None and tables:
             found.append(tables)
         else:
-            failed.append(f"{_name((result.config or {})['cell'])} ({why(result.error)})")
+            # a trial that never began has no settings of its own
+            named = _name((result.config or {}).get("cell", cell))
+            failed.append(f"{named} ({why(result.error)})")
     if failed or len(results) != len(grid.cells):
         raise StageError(f"{len(failed)} of {len(grid.cells)} trials failed: {'; '.join(failed)}")
     return found

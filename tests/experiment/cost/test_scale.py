@@ -23,8 +23,10 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64)
 def test_the_largest_of_a_few_normal_numbers():
     known = {1: 0.0, 2: 1 / math.sqrt(math.pi), 3: 1.5 / math.sqrt(math.pi)}
     for count, mean in known.items():
-        assert largest_of(count) == pytest.approx(mean, abs=1e-6)  # of the rule's grid
+        # the rule's grid
+        assert largest_of(count) == pytest.approx(mean, abs=1e-6)
     draws = np.random.default_rng(0).normal(size=(20_000, 64)).max(1)
+    # four standard errors of the draws
     assert largest_of(64) == pytest.approx(draws.mean(), abs=4 * draws.std() / math.sqrt(20_000))
 
 
@@ -48,6 +50,7 @@ def test_parts_of_a_step_by_hand():
     costs = replace(PLAIN, fixed=0.1, links=links, spread=0.5, reading=0.02, size=100, storage=1e4)
     two = seconds_of(costs, 2, 10)
     assert two["computation"] == pytest.approx(0.2) and two["reading"] == pytest.approx(0.2)
+    # the rule's grid
     assert two["waiting"] == pytest.approx(0.1 / math.sqrt(math.pi), rel=1e-5)
     assert two["storage"] == pytest.approx(0.2)
     assert two["all_reduce"] == pytest.approx(4e6 / 1e9 + 2e-3)
@@ -77,7 +80,8 @@ def test_the_simulation_agrees_with_the_formula(workers, reading):
     if reading == 0.05:  # exponential times: the slowest of the readers holds the others up
         assert said < found < (2 + math.log(workers)) * said
     else:
-        assert found == pytest.approx(said, rel=0.05)  # standard errors below 1 %, and the queue
+        # standard errors below 1 %, and batches that are not read in time
+        assert found == pytest.approx(said, rel=0.05)
 
 
 def test_more_batches_read_ahead_wait_less():
