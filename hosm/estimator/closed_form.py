@@ -115,3 +115,36 @@ class ClosedFormModel:
         sizes = (values[:, -1:] - values[:, : self.rank]).clamp_min(0)
         columns = vectors[:, :, : self.rank] * sizes.sqrt().unsqueeze(1)
         return matrices.diagonal(dim1=1, dim2=2) + columns.square().sum(2), columns
+
+    def positive_second_order(self, x: Tensor) -> DiagonalPlusLowRank:
+        """Return s2 at points x, (n, D), as an operator that a posterior's covariance can be of.
+
+        That covariance is sigma^2 I + sigma^4 s2, positive semi-definite. With few columns
+        `second_order` need not leave it so: what it lacks off the diagonal may count for more
+        than the diagonal. There the columns are the leading eigenvectors of s2 + I / sigma^2,
+        the directions that are least certain; what these lack is positive semi-definite, and its
+        diagonal not negative. Either way the diagonal of s2 is exact.
+
+        Returns:
+            The operator, float64: of `rank` columns that are subtracted, and as many that are
+            added, of which one kind is 0 at each point.
+        """
+        if self.rank in (0, self.dimension):
+            return self.second_order(x)
+        parts = [self._positive_operator(self._matrices(part)) for part in self._chunks(x)]
+        diag, factor = (torch.cat(each) for each in zip(*parts, strict=True))
+        one = factor.new_ones(self.rank)
+        return DiagonalPlusLowRank(diag, factor, torch.cat([-one, one]))
+
+    def _positive_operator(self, matrices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return diagonals (n, D) and columns (n, D, 2 r), of which r are to be subtracted."""
+        precision = self.sigma**-2
+        diag, below = self._operator(matrices)
+        covariance = torch.diag_embed(diag + precision) - below @ below.mT
+        indefinite = torch.linalg.eigvalsh(covariance)[:, 0] < 0
+        values, vectors = torch.linalg.eigh(matrices)
+        sizes = (values[:, -self.rank :] + precision).clamp_min(0)
+        above = vectors[:, :, -self.rank :] * sizes.sqrt().unsqueeze(1)
+        below[indefinite], above[~indefinite] = 0.0, 0.0
+        diag = matrices.diagonal(dim1=1, dim2=2) + below.square().sum(2) - above.square().sum(2)
+        return diag, torch.cat([below, above], 2)

@@ -10,6 +10,7 @@ from hosm.distributions import GaussianMixture
 from hosm.estimator import closed_form
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.kernel_correction import bumps_at
+from hosm.uncertainty import posterior
 from tests.tolerances import FLOAT64, ILL_CONDITIONED
 
 DOUBLE = torch.float64
@@ -81,3 +82,38 @@ def test_points_are_answered_in_parts_that_fit_into_memory(model, x, monkeypatch
     assert len(model._rows(x)) == 7
     torch.testing.assert_close(model.score(x), score, **FLOAT64)
     torch.testing.assert_close(model.diagonal(x), diagonal, **FLOAT64)
+
+
+def _smooth_field(rank):
+    """A smooth Gaussian field of 24 places under noise of .7: few directions are uncertain."""
+    apart = torch.arange(24.0, dtype=DOUBLE).unsqueeze(1) - torch.arange(24.0, dtype=DOUBLE)
+    clean = (-apart.square() / 32).exp() + 1e-3 * torch.eye(24, dtype=DOUBLE)
+    law = GaussianMixture(torch.ones(1).double(), torch.zeros(1, 24).double(), clean[None])
+    return law, ClosedFormModel(law.smoothed(0.7), None, 0.7, rank=rank)
+
+
+@pytest.mark.parametrize("rank", [4, 8])
+def test_a_posterior_of_few_columns_has_the_variances_of_the_law_and_clips_nothing(rank):
+    clean, model = _smooth_field(rank)
+    noisy = clean.smoothed(0.7).sample(5, torch.Generator().manual_seed(1))
+
+    def both(y):
+        return model.score(y), model.positive_second_order(y)
+
+    found = posterior(both, noisy, 0.7)
+    exact = 0.7**2 * torch.eye(24).double() + 0.7**4 * model.matrices(noisy)
+    torch.testing.assert_close(found.variance, exact.diagonal(dim1=1, dim2=2))
+    assert not found.clipped_share.any()
+    before = posterior(model, noisy, 0.7)  # what few columns that are subtracted would give
+    assert bool((before.clipped_share > 0.1).all())
+    # off the diagonal eight columns have most of a field that has about six directions
+    error = (found.covariance.to_dense() - exact).square().sum((1, 2))
+    alone = (torch.diag_embed(found.variance) - exact).square().sum((1, 2))
+    assert bool((error < (0.3 if rank == 4 else 0.01) * alone).all())
+
+
+def test_where_columns_that_are_subtracted_leave_a_covariance_nothing_changes(model, x):
+    for rank in (0, 1, 2, 3):
+        each = replace(model, rank=rank)
+        found, known = each.positive_second_order(x), each.second_order(x)
+        torch.testing.assert_close(found.to_dense(), known.to_dense(), **ILL_CONDITIONED)

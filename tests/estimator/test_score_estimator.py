@@ -469,6 +469,17 @@ def test_answers_in_closed_form_agree_with_each_other(closed):
     np.testing.assert_allclose(closed.posterior(points).variance, expected, **FLOAT32)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few rows, by which the fit is quick
+def test_a_posterior_of_many_columns_has_the_variances_of_the_law():
+    apart = np.arange(30.0)[:, None] - np.arange(30.0)
+    field = np.linalg.cholesky(np.exp(-(apart**2) / 32) + 1e-3 * np.eye(30))
+    X = np.random.default_rng(0).normal(size=(30, 30)) @ field.T
+    estimator = hosm.ScoreEstimator(0.7, rank=5, standardise=False).fit(X)
+    noise = estimator.noise_std_**2
+    expected = noise + noise**2 * estimator.hessian_diag(X)
+    np.testing.assert_allclose(estimator.posterior(X).variance, expected, **FLOAT32)
+
+
 def test_a_saved_law_in_closed_form_comes_back_as_it_was(closed, tmp_path):
     closed.save(tmp_path / "a.hosm")
     other = hosm.ScoreEstimator.load(tmp_path / "a.hosm")
