@@ -23,8 +23,10 @@ columns draws of either law are not like the training rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Generator, Tensor
@@ -32,6 +34,7 @@ from torch import Generator, Tensor
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.clean_law import CleanLaw
 from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.column_gain import ColumnGain
 from hosm.estimator.drawing import LEARNED_LAW, metropolis_draws, warn_of_differences
 from hosm.estimator.features import ORDERS, Usual, features_of
 from hosm.estimator.implicit_score_matching import implicit_loss
@@ -40,6 +43,7 @@ from hosm.estimator.local_dimension import (
     dimension_by_scores,
     standard_error,
 )
+from hosm.estimator.threads import torch_threads_that_pay
 from hosm.operators import DiagonalPlusLowRank
 from hosm.progress import ProgressBar
 from hosm.samplers import langevin, sample_chain
@@ -51,6 +55,21 @@ __all__ = ["FittedModel"]
 NUMBERS_PER_CHUNK = 2**22  # numbers that the outputs of a network hold at once, about
 
 Losses = list[dict[str, float]]  # at each validation, by name
+Rest = ParamSpec("Rest")
+Found = TypeVar("Found")
+Answer = Callable[Concatenate["FittedModel", Tensor, Rest], Found]
+
+
+def _in_threads_that_pay(answer: Answer[Rest, Found]) -> Answer[Rest, Found]:
+    """Make a law in closed form answer for few points in one thread, and without gradients."""
+
+    @wraps(answer)
+    def answered(self: FittedModel, x: Tensor, *args: Rest.args, **options: Rest.kwargs) -> Found:
+        closed = isinstance(self.model, ClosedFormModel)
+        with torch.no_grad(), torch_threads_that_pay(*x.shape) if closed else nullcontext():
+            return answer(self, x, *args, **options)
+
+    return answered
 
 
 @dataclass
@@ -78,6 +97,7 @@ class FittedModel:
             and of both, shape (m, 2): in closed form of all training rows, in their order; by
             networks of those that were held out.
         clean: what draws of clean rows are made of, in closed form; None for networks.
+        gain: over a Gaussian, by column, in closed form; None for networks.
     """
 
     model: ScoreModel | ClosedFormModel
@@ -92,6 +112,7 @@ class FittedModel:
     folds: list[ClosedFormModel] = field(default_factory=list)
     unseen: Tensor = field(default_factory=lambda: torch.empty(0, len(ORDERS)).double())
     clean: CleanLaw | None = None
+    gain: ColumnGain | None = None
 
     @property
     def dimension(self) -> int:
@@ -132,12 +153,12 @@ class FittedModel:
         """Return a function of the Hessians at points x, chunk by chunk, shape (n, *)."""
         return torch.cat([of_hessians(self._hessians(y)) for y in self._chunks(x)])
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def score(self, x: Tensor) -> Tensor:
         """Return s1 = grad log q_sigma at points x, shape (n, D)."""
         return torch.cat([self.scaling.score(self.model.score(y)) for y in self._chunks(x)])
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def hessian_diagonal(self, x: Tensor) -> Tensor:
         """Return the diagonals of the Hessians of log q_sigma at points x, shape (n, D)."""
         if isinstance(self.model, ClosedFormModel):
@@ -148,12 +169,13 @@ class FittedModel:
         parts = [model.diagonal(y).cpu() for y in self._chunks(x)]
         return torch.cat(parts) / self.scaling.scale.square()
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def hessian_diagonal_error(self, x: Tensor) -> Tensor:
         """Return standard errors of the Hessians' diagonals at points x, shape (n, D).
 
         They are those of the jackknife: ((K - 1) / K times the sum of squares about the mean of
-        what the K models give that were fitted without one fold of the rows each)^(1/2).
+        what the K models give that were fitted without one fold of the rows each)^(1/2). What
+        these models have in common, their bias, is left out.
 
         Raises:
             ValueError: there are no such models.
@@ -163,7 +185,7 @@ class FittedModel:
         found = torch.stack([self._diagonal(model, x) for model in self.folds])
         return (len(self.folds) - 1) ** 0.5 * found.std(0, correction=0)
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def hessian_column(self, x: Tensor, j: int) -> Tensor:
         """Return column j, from 0 to D - 1, of the Hessians at points x, shape (n, D)."""
         if isinstance(self.model, ClosedFormModel):
@@ -173,7 +195,7 @@ class FittedModel:
         unit = torch.eye(self.dimension, dtype=torch.float64)[j]
         return self._by_chunks(x, lambda hessians: hessians @ unit.expand(hessians.diag.shape))
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def hessian_matrices(self, x: Tensor) -> Tensor:
         """Return the Hessians at points x as dense matrices, shape (n, D, D)."""
         if isinstance(self.model, ClosedFormModel):
@@ -182,7 +204,7 @@ class FittedModel:
             return torch.cat(parts) / (scale.unsqueeze(1) * scale)
         return self._by_chunks(x, lambda hessians: hessians.to_dense())
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def hessian(self, x: Tensor, dtype: torch.dtype = torch.float64) -> DiagonalPlusLowRank:
         """Return the Hessians at points x, (n, D), as one operator of a floating-point type."""
         parts = [self._hessians(y).to(dtype) for y in self._chunks(x)]
@@ -201,7 +223,7 @@ class FittedModel:
 
         return posterior(both_scores, y.double(), self.scaled_sigma)
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def posterior(self, x_noisy: Tensor) -> Posterior:
         """Return the law N(m, C) of the clean point given each noisy one, x_noisy, (n, D)."""
         y = self.scaling.into(x_noisy).to(self.device)
@@ -259,7 +281,7 @@ class FittedModel:
             raise FloatingPointError("a chain diverged: the learned score is wrong at its points")
         return y
 
-    @torch.no_grad()
+    @_in_threads_that_pay
     def dimension_by_scores(self, x: Tensor) -> Tensor:
         """Return the local dimension at points x, (n, D), by both scores at them, shape (n,)."""
         found = []
@@ -279,6 +301,7 @@ class FittedModel:
         y = self.scaling.into(x).to(self.device)
         return standard_error(self.rows, y, neighbours, balls).cpu()
 
+    @_in_threads_that_pay
     def features(self, x: Tensor) -> Tensor:
         """Return the features of the scores at points x, (n, D), shape (n, 3), float64."""
         return features_of(self.model, self.scaling.into(x).to(self.device))
@@ -287,6 +310,7 @@ class FittedModel:
         """Return what features the model has at the training points that it holds."""
         return Usual.at(self.model, self.starts)
 
+    @_in_threads_that_pay
     def implicit_score(self, x: Tensor) -> float:
         """Return minus the mean implicit score matching loss of s1 at clean points x, (n, D)."""
         points = self.scaling.into(x).to(self.device)

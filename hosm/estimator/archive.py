@@ -20,6 +20,7 @@ from hosm.estimator.answers import FittedModel
 from hosm.estimator.arrays import Scaling
 from hosm.estimator.clean_law import CleanLaw
 from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.column_gain import ColumnGain
 from hosm.estimator.features import ORDERS
 from hosm.estimator.frozen_denoiser import frozen_model
 from hosm.estimator.kernel_correction import Bumps
@@ -33,6 +34,7 @@ __all__ = ["load_model", "save_model"]
 PICTURES = "pictures"  # kind of the archives of `hosm.pictures`
 LAW = ("weights", "means", "covariances")  # tensors of a mixture
 CLEAN = ("values", "correlation")  # tensors of draws of clean rows, beside their mixture
+GAIN = ("mean", "error")  # tensors of the gain by column
 BUMPS = ("centres", "knots", "widths", "weights")  # tensors of the kernels
 MODULES = ("backbone", "head", "denoiser")  # parameters that no file holds
 
@@ -98,6 +100,8 @@ def _packed(fitted: FittedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
             for k, (_, each) in enumerate(folds)
             for name, value in each.items()
         }
+        if fitted.gain is not None:
+            tensors |= {f"gain.{name}": getattr(fitted.gain, name) for name in GAIN}
         if fitted.clean is not None:
             tensors |= _packed_clean_law(fitted.clean)
         return {"closed_form": [facts for facts, _ in folds]}, tensors
@@ -117,6 +121,13 @@ def _unpacked_clean_law(tensors: dict[str, Tensor], device: str) -> CleanLaw | N
         return None
     law = GaussianMixture(*(tensors[f"clean.mixture.{name}"].to(device) for name in LAW))
     return CleanLaw(law, *(tensors[f"clean.{name}"] for name in CLEAN))
+
+
+def _unpacked_gain(tensors: dict[str, Tensor]) -> ColumnGain | None:
+    """Return the gain by column, if the tensors of a file hold it; older files do not."""
+    if "gain.mean" not in tensors:
+        return None
+    return ColumnGain(*(tensors[f"gain.{name}"] for name in GAIN))
 
 
 def _packed_closed_form(model: ClosedFormModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -205,6 +216,7 @@ def _unpacked(
         folds=folds,
         unseen=unseen,
         clean=_unpacked_clean_law(tensors, device),
+        gain=_unpacked_gain(tensors),
     )
     return fitted, {**card["parameters"], **modules, "device": device}
 

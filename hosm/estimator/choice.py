@@ -32,6 +32,7 @@ from torch import Generator, Tensor
 
 from hosm.distributions import GaussianMixture
 from hosm.estimator.closed_form import ClosedFormModel
+from hosm.estimator.column_gain import ColumnGain, column_gain
 from hosm.estimator.kernel_correction import (
     Bumps,
     bumps_at,
@@ -59,6 +60,10 @@ AWAY_SCALE = 2.0  # standard deviations of these points, over those of the rows
 MOST_SEARCHED = 2_000_000  # numbers in the rows that choose
 AT_ONCE = 2**19  # numbers of derivatives
 MOST_PROMISING = 4  # laws and widths whose rows are looked at
+STANDARD_ERRORS = (
+    "Standard errors of Hessians tell how much they would change with other rows; how far they "
+    "are off for all rows alike (their bias) is left out."
+)
 
 
 def deal(x: Tensor, folds: int = FOLDS, seed: int = 0) -> Tensor:
@@ -149,6 +154,7 @@ class Choice:
         judged: all candidates, the Gaussian first.
         folds: the candidate that was chosen, fitted without each fold.
         fold: of each row, shape (n,).
+        gain: of the candidate that was chosen over the Gaussian, by column.
     """
 
     model: ClosedFormModel
@@ -157,6 +163,7 @@ class Choice:
     judged: list[Candidate]
     folds: list[ClosedFormModel]
     fold: Tensor
+    gain: ColumnGain
 
     @property
     def gaussian(self) -> Candidate:
@@ -168,8 +175,12 @@ class Choice:
         """Whether s2 is the same at all points."""
         return self.chosen.constant
 
-    def words(self) -> str:
-        """Return what was chosen and why."""
+    def words(self, names: Sequence[str] = ()) -> str:
+        """Return what was chosen and why, and what to make of it.
+
+        Args:
+            names: of the columns, shape (D,), or none.
+        """
         noun = "candidate" if len(self.judged) == 1 else "candidates"
         lines = [f"Chosen of {len(self.judged)} {noun}: {self.chosen}."]
         mean, error = self.chosen.against(self.gaussian)
@@ -183,11 +194,16 @@ class Choice:
                 f"{-mean:.3g} ± {error:.2g} smaller than that of {self.gaussian.law} (summed "
                 "over columns, in units of 1 / variance; ± one standard error)."
             )
-        return "\n".join(lines)
+        if not self.constant:
+            lines.append(self.gain.words(names))
+        return "\n".join([*lines, STANDARD_ERRORS])
 
 
-def warn_of_choice(choice: Choice, sigmas: Sequence[float]) -> None:
-    """Warn where the Hessian is the same at all points, or sigma is at an end of its range."""
+def warn_of_choice(choice: Choice, sigmas: Sequence[float], names: Sequence[str] = ()) -> None:
+    """Warn where the Hessian is the same at all points, or sigma is at an end of its range.
+
+    Also of columns in which the choice is clearly worse than a Gaussian; `names` are theirs.
+    """
     if choice.constant:
         why = "no law whose Hessian differs between points was better beyond chance"
         if len(choice.judged) == 1:
@@ -197,6 +213,8 @@ def warn_of_choice(choice: Choice, sigmas: Sequence[float]) -> None:
             UserWarning,
             stacklevel=4,
         )
+    else:
+        choice.gain.warn(names)
     if len(sigmas) > 1 and choice.chosen.sigma == max(sigmas):
         warnings.warn(
             f"the largest sigma of those to choose from, {max(sigmas):g}, was the best: larger "
@@ -479,11 +497,11 @@ def _searched(x: Tensor, seed: int) -> Tensor:
     return order[:count].sort().values.to(x.device)
 
 
-Found = tuple[Candidate, list[Candidate], list[ClosedFormModel]]
+Found = tuple[Candidate, list[Candidate], list[ClosedFormModel], ColumnGain]
 
 
-def _found(chosen: Candidate, judged: list[Candidate], fits: _Fits) -> Found:
-    """Return the candidate that was chosen, all that were judged, and its models of the folds.
+def _found(chosen: Candidate, judged: list[Candidate], rows: _Rows, fits: _Fits) -> Found:
+    """Return what was chosen, all that was judged, its models of the folds, and its gain.
 
     Smoothed laws of many columns are large, and candidates do not hold theirs.
     """
@@ -491,7 +509,8 @@ def _found(chosen: Candidate, judged: list[Candidate], fits: _Fits) -> Found:
     if chosen.kernels:
         both = zip(models, chosen.kernels, strict=True)
         models = [replace(model, bumps=bumps) for model, bumps in both]
-    return chosen, judged, models
+    gaussians = _without_folds(judged[0].law, judged[0].sigma, fits)
+    return chosen, judged, models, column_gain(models, gaussians, rows.held, rows.draws)
 
 
 def _choose(
@@ -509,14 +528,14 @@ def _choose(
     if len(sigmas) > 1:
         chosen, others = _of_sigmas(x, fold, sigmas, chosen, fits, seed)
         judged += others
-    return _found(chosen, judged, fits)
+    return _found(chosen, judged, rows, fits)
 
 
 def _gaussian_alone(x: Tensor, fold: Tensor, sigma: float, seed: int) -> Found:
     """Return the Gaussian of Ledoit and Wolf, and it alone as what was judged."""
     rows, fits = _Rows(x, fold, sigma, sigma, seed), _Fits(x, fold)
     gaussian = _Base(SimpleLaw(1, "shrunk"), rows, fits).alone()
-    return _found(gaussian, [gaussian], fits)
+    return _found(gaussian, [gaussian], rows, fits)
 
 
 def choose(
@@ -538,9 +557,11 @@ def choose(
     """
     fold, some = deal(x, seed=seed), _searched(x, seed)
     if len(x) <= x.shape[1]:
-        chosen, judged, models = _gaussian_alone(x, fold, min(sigmas), seed)
+        chosen, judged, models, gain = _gaussian_alone(x, fold, min(sigmas), seed)
     else:
-        chosen, judged, models = _choose(x[some], fold[some.to(fold.device)], sigmas, seed, say)
+        chosen, judged, models, gain = _choose(
+            x[some], fold[some.to(fold.device)], sigmas, seed, say
+        )
     law = chosen.law.fit(x)
     rows = _Rows(x, fold, chosen.sigma, chosen.sigma, seed)
     bumps = _fitted_bumps(rows, chosen, law)
@@ -551,6 +572,7 @@ def choose(
         judged=judged,
         folds=models,
         fold=fold,
+        gain=gain,
     )
 
 

@@ -21,6 +21,7 @@ PLUMBING = (  # no mathematics, hence no source
     *("hosm.standard_output", "hosm.parameters", "hosm.plot.axes"),
     *("hosm.training.checkpoints", "hosm.training.keyed_batches", "hosm.training.settings"),
     *("hosm.estimator.archive", "hosm.estimator.arrays", "hosm.estimator.data_checks"),
+    *("hosm.estimator.threads",),
     *("hosm.pictures.crops", "hosm.pictures.tiles"),
 )
 REFERS = re.compile(r"as (in|for) `|Arguments (and errors )?as|see `")
