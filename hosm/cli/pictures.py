@@ -151,7 +151,7 @@ def _drawn(found: DenoisedPicture, file: Path) -> Path:
     """Draw a denoised picture beside its standard deviation into a file, and return its path."""
     shown = VarianceMapDisplay.from_predictions(found, picture=True)
     stream = io.BytesIO()
-    shown.figure_.savefig(stream, format=file.suffix[1:].lower(), dpi=150)
+    shown.figure_.savefig(stream, format=file.suffix[1:].lower(), dpi=150, bbox_inches="tight")
     pyplot().close(shown.figure_)
     write_whole(stream.getvalue(), file)
     return file

@@ -402,7 +402,7 @@ DATA = {
     ),
     "a hole in a table": (
         own("x.csv", lambda p: p.write_text("a,b\n1,2\n3,\n")),
-        "row 2, column b must hold a number, got a missing cell",
+        "got a missing cell or NaN in 1 of 2 rows, first in line 3, column b",
         "cannot be read",
     ),
     "an empty table": (own("x.csv", lambda p: p.write_text("")), "x.csv"),
