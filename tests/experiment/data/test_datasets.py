@@ -344,7 +344,9 @@ def test_tables_and_archives_that_are_ambiguous_are_refused(tmp_path):
     ):
         prepare(str(tmp_path / "x.csv"), **SIZES, seed=0)
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,\n")
-    with pytest.raises(ValueError, match="row 2, column b must hold a number, got a missing cell"):
+    with pytest.raises(
+        ValueError, match="missing cell or NaN in 1 of 2 rows, first in line 3, column b"
+    ):
         prepare(str(tmp_path / "x.csv"), **SIZES, seed=0)
     np.savez(tmp_path / "x.npz", a=points(), b=points())
     with pytest.raises(ValueError, match=r"must hold one array, got \['a', 'b'\]"):

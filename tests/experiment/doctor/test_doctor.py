@@ -217,8 +217,8 @@ This process on 127.0.0.1 was started with:
 @pytest.mark.parametrize(
     ("answer", "status", "text"),
     [
-        (answering(0, '[{"CPU": 1}, {"CPU": 4}]'), "ok", "2 nodes, 5 CPUs, 0 GPUs, room for 2"),
-        (answering(0, '[{"CPU": 1}]'), "fix", "room for 0; params.yaml asks for 1 workers of 2"),
+        (answering(0, '[{"CPU": 1}, {"CPU": 4}]'), "ok", "2 nodes, 5 CPUs, 0 GPUs, room for 5"),
+        (answering(0, '[{"CPU": 0}]'), "fix", "room for 0; params.yaml asks for 1 workers of 1"),
         (answering(1, err=MISMATCH), "fix", "Ray: 2.50.0 Python: 3.12.1 This process"),
         (answering(1, err="ray.exceptions.AuthenticationError: x"), "fix", "RAY_AUTH_MODE=token"),
         (
