@@ -124,8 +124,14 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
 
     Args:
         stage: the stage's function.
-        arguments: what it is called with, from the command line.
+        arguments: what it is called with, from the command line; --help tells what it does.
     """
+    options = [each for each in arguments if each.startswith("-")]
+    if {"-h", "--help"} & {*options}:
+        print(inspect.getdoc(stage))
+        raise SystemExit(0)
+    if options:
+        raise SystemExit(f"error: {stage.__name__} must be given no options, got {options[0]}")
     try:
         inspect.signature(stage).bind(*arguments)
     except TypeError as error:

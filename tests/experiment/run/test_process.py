@@ -72,6 +72,19 @@ def test_wrong_arguments_are_an_error():
         main(stage)
 
 
+def test_an_option_is_told_and_help_is_given(capsys):
+    def stage(folder):
+        """Measure into a folder."""
+        raise AssertionError(folder)
+
+    with pytest.raises(SystemExit, match="stage must be given no options, got --quick"):
+        main(stage, "--quick")
+    with pytest.raises(SystemExit) as end:
+        main(stage, "--help")
+    assert end.value.code == 0
+    assert capsys.readouterr().out == "Measure into a folder.\n"
+
+
 def test_a_process_is_known_by_host_number_and_start():
     host, number, started = identity().rsplit(" ", 2)
     assert not has_ended(identity())

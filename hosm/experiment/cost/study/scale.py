@@ -170,7 +170,7 @@ def scaling(costs: Costs, samples: int, counts: Sequence[int], weak: bool) -> pd
     for workers in counts:
         share = samples if weak else samples / workers
         parts = seconds_of(costs, workers, share)
-        step, pace = parts.pop("step"), 0.0
+        step = parts.pop("step")
         pace = workers * share / step
         rows.append(
             {
