@@ -123,7 +123,9 @@ def test_a_run_beside_another_is_refused_in_the_words_of_dvc(project, capsys):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("ended", [0, 40])  # of stages that are told: finished anyway, or cut short
+@pytest.mark.parametrize(
+    "ended", [0, 40]
+)  # of stages that are told: finished anyway, or cut short
 def test_a_signal_reaches_all_that_runs_and_nothing_begins_after_it(project, number, ended):
     wait = f"trap 'echo told $4 >> told; exit {ended}' {int(number)}; echo here"
     root = project(f"{NOTES} test $4 = data || {{ {wait}; while :; do sleep .1; done; }}")
