@@ -123,17 +123,18 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
     """Run a stage; user errors end in one line on stderr and a non-zero exit status.
 
     Args:
-        stage: the stage's function.
+        stage: the stage's function; one that takes `*options` judges them itself.
         arguments: what it is called with, from the command line; --help tells what it does.
     """
     options = [each for each in arguments if each.startswith("-")]
     if {"-h", "--help"} & {*options}:
         print(inspect.getdoc(stage))
         raise SystemExit(0)
-    if options:
+    signature = inspect.signature(stage)
+    if options and "options" not in signature.parameters:
         raise SystemExit(f"error: {stage.__name__} must be given no options, got {options[0]}")
     try:
-        inspect.signature(stage).bind(*arguments)
+        signature.bind(*arguments)
     except TypeError as error:
         raise SystemExit(f"error: the arguments of {stage.__name__} are wrong: {error}") from error
     keep_freed_memory()

@@ -85,6 +85,16 @@ def test_an_option_is_told_and_help_is_given(capsys):
     assert capsys.readouterr().out == "Measure into a folder.\n"
 
 
+def test_a_command_that_takes_options_judges_them_itself():
+    seen = []
+
+    def command(*options):
+        seen.extend(options)
+
+    main(command, "--json", "--js")
+    assert seen == ["--json", "--js"]
+
+
 def test_a_process_is_known_by_host_number_and_start():
     host, number, started = identity().rsplit(" ", 2)
     assert not has_ended(identity())
