@@ -1,6 +1,7 @@
 # Two commands from nothing: `make repro` and `make test`. `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
+LAWS ?= two-modes, ring6, ring8, mog2, mog6, ring2d
 ITERATIONS ?= 36 # of the chains of `make classes`
 DIMENSIONS ?= [1, 2, 5, 10, 30, 100] # columns, rows and seeds of `make tabular`
 SIZES ?= [100, 300, 1000, 3000, 10000]
@@ -19,12 +20,13 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Installed once for each state of the pins.
+# Installed once for each state of the pins. Python compiles what is used when it is first imported:
+# that is a seventh of the files, and pip would take a minute to compile all of them.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Python 3.11 or newer is needed, $(PYTHON) is older; try make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[pipeline,images,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[pipeline,images,dev]"
 	@touch $@
 
 install: $(VENV)/.installed ## create .venv with the pinned dependencies
@@ -77,12 +79,12 @@ structure: install ## imports and stages against the architecture
 check: lint types structure ## what changed since the last commit: style, types, structure, the tests of its folders
 	OMP_NUM_THREADS=1 sh tests/changed.sh
 
-# A clone at the last commit with the paper's sizes: what a stop or a kill left in it is gone on with.
+# A clone at the last commit with the paper's sizes and all laws in the plane: what a stop or a kill left in it is gone on with.
 # `$(call at_length,FOLDER,STAGES)` shows stage, progress and time left; delete the folder to begin anew.
 define at_length
 	test -d build/$(1) || git clone -q . build/$(1)
 	cd build/$(1) && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
-	  sed -i 's/^profile: .*/profile: paper/' params.yaml && \
+	  sed -i 's/^profile: .*/profile: paper/; s/^laws: .*/laws: [$(LAWS)]/' params.yaml && \
 	  PYTHONPATH=$(CURDIR)/build/$(1) OMP_NUM_THREADS=1 python -m hosm.experiment.repro $(2)
 endef
 

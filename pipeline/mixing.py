@@ -19,20 +19,22 @@ def mixing(*targets: str) -> None:
     """Write data/results/mixing: final rows, tuning, curves, bias by step size, draws.
 
     Args:
-        targets: names of laws that models were trained on.
+        targets: names of laws that models were trained on; those of `laws` in params.yaml if none
+            is given.
     """
-    folder, models = PROJECT / "data" / "results" / "mixing", PROJECT / "data" / "models"
+    data = PROJECT / "data"
+    folder, models = data / "results" / "mixing", data / "models" / "planar"
     with open_stage("mixing") as (params, run, _):
-        settings = params.mixing
+        settings, laws = params.mixing, targets or params.laws
         run.log_params(settings.model_dump())
-        learned = {name: samplers.learned_scores(load_model(models / name)[0]) for name in targets}
-        exact = {name: samplers.exact_scores(name) for name in targets}
-        cells = [(name, each[name], settings) for name in targets for each in (exact, learned)]
-        shown = [(name, learned[name], settings) for name in targets if name in convergence.SHOWN]
+        learned = {name: samplers.learned_scores(load_model(models / name)[0]) for name in laws}
+        exact = {name: samplers.exact_scores(name) for name in laws}
+        cells = [(name, each[name], settings) for name in laws for each in (exact, learned)]
+        shown = [(name, learned[name], settings) for name in laws if name in convergence.SHOWN]
         with connection.connect(params.cluster):
             found = map_on_cluster(tuning.study, cells)
             drifts = map_on_cluster(
-                convergence.step_size_bias, [(each, settings) for each in targets]
+                convergence.step_size_bias, [(each, settings) for each in laws]
             )
             approaches = map_on_cluster(convergence.approach, shown)
             singles = map_on_cluster(convergence.single_chains, shown)

@@ -12,7 +12,7 @@ def peers() -> None:
     folder = PROJECT / "data" / "results" / "peers"
     with open_stage("peers") as (params, run, _):
         run.log_params(params.mixing.model_dump())
-        rows, tuning = study.study(study.TARGETS, params.mixing)
+        rows, tuning = study.study(params.laws, params.mixing)
         tables = {"peers": pd.DataFrame(rows), "tuning": pd.DataFrame(tuning)}
         write_tables(tables, folder, run)
         numbers = study.headline(tables["peers"])

@@ -4,10 +4,11 @@ import sys
 
 from hosm.experiment.report import figures, headline, page, tables
 from hosm.experiment.report.results import load_results
-from hosm.experiment.run.process import PROJECT, main
+from hosm.experiment.run.process import PROJECT, cpu_count, main
 from hosm.experiment.run.stage import open_stage
 from hosm.io import write_whole
 
+DRAWING = 2  # processes that draw, at most: the others of the run have ended
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
 
@@ -17,7 +18,7 @@ def report() -> None:
         results = load_results(PROJECT)
         reports = PROJECT / "reports"
         tables.write_all(results, reports / "tables")
-        pictures = figures.write_all(results, reports / "figures")
+        pictures = figures.write_all(results, reports / "figures", min(DRAWING, cpu_count()))
         facts = page.facts(PROJECT, params.profile, params)
         page.write(results, pictures, facts, reports)
         readme, block = PROJECT / "README.md", headline.readme_block(results, facts)

@@ -7,6 +7,7 @@ import pandas as pd
 from hosm.experiment.cluster import connection
 from hosm.experiment.cluster import train as cluster
 from hosm.experiment.data import datasets
+from hosm.experiment.data.sources import IMAGES
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, storage_path, write_csv, write_json
 from hosm.experiment.train import models
@@ -14,7 +15,9 @@ from hosm.experiment.train.training_task import TrainingTask
 
 
 def train(name: str) -> None:
-    """Write data/models/<name> and the training curves.
+    """Write the model and the training curves.
+
+    The model of images is data/models/<name>, that of a law is data/models/planar/<name>.
 
     Args:
         name: a data set that has settings under `train` in params.yaml.
@@ -30,7 +33,8 @@ def train(name: str) -> None:
             address = (run.uri, run.run_id)
             storage = storage_path("train")
             result = cluster.train_on_cluster(task, params.cluster, storage, tracking=address)
-        folder = PROJECT / "data" / "models" / name
+        kind = "" if name in IMAGES else "planar"
+        folder = PROJECT / "data" / "models" / kind / name
         facts = {"data": name, "data_sha256": data.card["sha256"], "best_step": result.best_step}
         models.save_model(result.weights, spec, shape, std, folder, **facts)
         curves = PROJECT / "data" / "results" / "training" / f"{name}.csv"

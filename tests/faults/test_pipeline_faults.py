@@ -21,7 +21,7 @@ from tests.faults.processes import PATIENCE, ROOT, environment, gone, start, tex
 
 pytestmark = pytest.mark.faults
 long = pytest.mark.long
-MODEL = "data/models/two-modes/model.safetensors"
+MODEL = "data/models/planar/two-modes/model.safetensors"
 UNKILLED = []
 
 

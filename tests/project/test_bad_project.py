@@ -188,6 +188,8 @@ SETTINGS = {
         setting("images", value="mnist5k"),
         "images must be a list, got 'mnist5k'",
     ),
+    "unknown laws": (setting("laws", value=["ring7"]), "'ring7'", "ring6"),
+    "no laws": (setting("laws", value=[]), "laws must"),
     "unknown images": (setting("images", value=["mnist6k"]), "'mnist6k'", "mnist5k"),
     "too many workers": (
         setting("cluster", "workers", value=64),
@@ -427,7 +429,7 @@ def model(damage):
     """Damage the saved model and load it."""
 
     def act(place):
-        folder = place / "data/models/two-modes"
+        folder = place / "data/models/planar/two-modes"
         damage(folder)
         return load_model(folder)
 
@@ -584,7 +586,7 @@ COMMANDS = {
     ),
     "mixing of an unknown model": (
         command("pipeline.mixing", "nosuch"),
-        "models/nosuch does not exist",
+        "models/planar/nosuch does not exist",
     ),
     "scales of unknown images": (
         command("pipeline.scales", "nosuch"),
@@ -650,7 +652,7 @@ COMMANDS = {
     ),
     "pull what is not there": (
         command(EXCHANGE, "pull", "train@ring6", HOSM_STORAGE="memory://none"),
-        "holds no data/models/ring6",
+        "holds no data/models/planar/ring6",
     ),
     "exchange in an unknown direction": (
         command(EXCHANGE, "fetch", "sweep", HOSM_STORAGE="/tmp"),
@@ -759,7 +761,7 @@ def template(tmp_path_factory):
     data = datasets.prepare("two-modes", **SIZES, seed=0)
     datasets.save(data, root / "data/prepared/two-modes")
     weights = build_model(SPEC, (2,), 1.0).state_dict()
-    save_model(weights, SPEC, (2,), 1.0, root / "data/models/two-modes")
+    save_model(weights, SPEC, (2,), 1.0, root / "data/models/planar/two-modes")
     return root
 
 

@@ -177,6 +177,7 @@ def test_the_swept_datasets_are_prepared():
     prepared = GRAPH["prepare"]["cmd"].split()[3:]
     assert swept | set(setting("train.planar.datasets")) <= set(prepared)
     assert GRAPH["prepare"]["outs"] == [f"data/prepared/{name}" for name in prepared]
+    assert set(PARAMS["laws"]) <= set(setting("train.planar.datasets"))
     assert set(PARAMS["images"]) <= set(setting("train.denoisers.datasets"))
     assert PARAMS["images"] == ["mnist5k"]  # what needs no network
 

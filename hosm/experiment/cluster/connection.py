@@ -40,6 +40,7 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "PYTHONWARNINGS": "ignore::FutureWarning",
 }
+UNWATCHED = ("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # a process more for each run
 
 
 def unreachable(address: str) -> str | None:
@@ -67,7 +68,8 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
     """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
 
     All ports of a local cluster listen on loopback. Ray Tune needs its dashboard to free stopped
-    trials.
+    trials, and Ray Train to learn whether a run still goes on. No node is taken away from it, so
+    that nothing watches for that.
     Nodes may still be joining the cluster, so it is given some time until all workers fit.
 
     Args:
@@ -87,6 +89,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         quiet = {name: os.environ[name] for name in QUIET}
         options |= {"runtime_env": {"env_vars": quiet}}
     elif not ray.is_initialized():
+        os.environ.setdefault(*UNWATCHED)
         options |= {
             "address": "local",  # not one that another program started on this machine
             "num_cpus": params.local_cpus,

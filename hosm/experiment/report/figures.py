@@ -1,5 +1,7 @@
 """Every figure of a run, by its file's name; each drawer says how its own are drawn."""
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from hosm.experiment.accuracy.figures import accuracy_drawings
@@ -59,18 +61,38 @@ def run_of_figure(name: str, results: Results) -> str:
     return results.mixing.shown if name in OF_SAMPLERS else run_name(name)
 
 
-def write_all(results: Results, folder: Path) -> dict[str, Path]:
+_wanted: Drawings = {}  # of a process that draws
+
+
+def _save(name: str, path: Path) -> None:
+    """Draw one of the wanted figures into a file."""
+    save_figure(_wanted[name](), path)
+
+
+def _save_beside(drawn: Drawings, paths: dict[str, Path], processes: int) -> None:
+    """Draw figures into files, in forks of this process, which have all that is drawn."""
+    forks = ProcessPoolExecutor(processes, get_context("fork"), _wanted.update, (drawn,))
+    with forks:
+        for _ in forks.map(_save, paths, paths.values()):
+            pass  # an error of a fork is raised here
+
+
+def write_all(results: Results, folder: Path, processes: int = 1) -> dict[str, Path]:
     """Draw every figure into a folder.
 
     Args:
         results: what the stages measured.
         folder: where to; made if it is missing.
+        processes: that draw at once, 1 or more.
 
     Returns:
         The files by the figures' names.
     """
-    paths = {}
-    for name, draw in drawings(results).items():
-        paths[name] = folder / f"{name}.png"
+    drawn = drawings(results)
+    paths = {name: folder / f"{name}.png" for name in drawn}
+    if processes > 1:
+        _save_beside(drawn, paths, processes)
+        return paths
+    for name, draw in drawn.items():
         save_figure(draw(), paths[name])
     return paths

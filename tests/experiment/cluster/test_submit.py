@@ -113,7 +113,7 @@ def test_dvc_on_the_head_node_trains_on_both_nodes(two_nodes, project):
     done = run(root, environment, "dvc", "repro", "train@two-modes")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "step 200/200" in done.stdout
-    load_model(root / "data/models/two-modes")
+    load_model(root / "data/models/planar/two-modes")
     (tracked,) = runs_of(f"sqlite:///{root}/runs/mlflow.db", "train/two-modes")
     assert (
         tracked.info.status == "FINISHED" and tracked.data.tags["dvc.stage"] == "train@two-modes"
@@ -127,8 +127,8 @@ def test_a_stage_is_submitted_and_its_results_come_back(two_nodes, project, tmp_
     done = python(root, environment, "hosm.experiment.cluster.submit", "train@two-modes")
     output = done.stdout + done.stderr
     assert done.returncode == 0, output[-3000:]
-    assert "step 200/200" in done.stdout and "fetched: data/models/two-modes" in done.stdout
-    _, card = load_model(root / "data/models/two-modes")
+    assert "step 200/200" in done.stdout and "fetched: data/models/planar/two-modes" in done.stdout
+    _, card = load_model(root / "data/models/planar/two-modes")
     prepared = json.loads((root / "data/prepared/two-modes/card.json").read_text())
     assert card["data_sha256"] == prepared["sha256"]
     assert (root / "data/results/training/two-modes.csv").is_file()
@@ -185,7 +185,7 @@ def test_a_job_that_fails_says_why_and_leaves_earlier_results(
     two_nodes, project, tmp_path, changes, reason, seconds
 ):
     root, environment = project("two-modes", changes=changes), job_environment(two_nodes, tmp_path)
-    earlier = root / "data/models/two-modes/card.json"
+    earlier = root / "data/models/planar/two-modes/card.json"
     earlier.parent.mkdir(parents=True)
     earlier.write_text("{}")
     begun = time.monotonic()

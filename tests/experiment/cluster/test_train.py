@@ -192,7 +192,7 @@ def test_no_orphan_trains_on_when_the_parent_is_killed(project, number):
         parent.send_signal(number)
         parent.wait(60)
         wait_for(lambda: not marked(mark), 60)
-    assert not (project / "data" / "models" / "two-modes").exists()
+    assert not (project / "data" / "models" / "planar" / "two-modes").exists()
 
 
 def marked(mark):
@@ -216,7 +216,7 @@ def marked(mark):
     ],
 )
 def test_spoilt_data_end_in_one_line_and_leave_the_earlier_model(project, spoil, message):
-    earlier = project / "data" / "models" / "two-modes"
+    earlier = project / "data" / "models" / "planar" / "two-modes"
     earlier.mkdir(parents=True)
     (earlier / "card.json").write_text("{}")
     spoil(project / "data" / "prepared" / "two-modes")

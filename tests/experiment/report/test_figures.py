@@ -53,6 +53,28 @@ def test_a_figure_has_the_same_bytes_when_drawn_again(results, written, tmp_path
     assert (tmp_path / "again.png").read_bytes() == written["training"].read_bytes()
 
 
+def _some(monkeypatch, drawn):
+    monkeypatch.setattr(figures, "drawings", lambda results: drawn)
+
+
+def test_two_processes_draw_what_one_does(results, written, tmp_path, monkeypatch):
+    drawn = figures.drawings(results)
+    _some(monkeypatch, {name: drawn[name] for name in ("inverse", "dimension", "training")})
+    paths = figures.write_all(results, tmp_path, processes=2)
+    assert [*paths] == ["inverse", "dimension", "training"]
+    for name, path in paths.items():
+        assert path.read_bytes() == written[name].read_bytes(), name
+
+
+def test_a_figure_that_cannot_be_drawn_in_another_process_ends_the_report(monkeypatch, tmp_path):
+    def fails():
+        raise ValueError("no law is left")
+
+    _some(monkeypatch, {"broken": fails})
+    with pytest.raises(ValueError, match="no law is left"):
+        figures.write_all(None, tmp_path, processes=2)
+
+
 def _titles(figure):
     """Return the places of a figure's titles, in pixels, by their words."""
     figure.canvas.draw()

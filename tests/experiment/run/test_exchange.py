@@ -131,7 +131,7 @@ def test_every_stage_is_known_by_its_name_with_its_files():
         "python -m pipeline.train ring6",
         ["data/prepared/ring6"],
         [
-            "data/models/ring6",
+            "data/models/planar/ring6",
             "data/results/training/ring6.csv",
             "reports/metrics/train-ring6.json",
         ],
@@ -169,7 +169,7 @@ def test_a_job_fetches_its_inputs_and_stores_its_results(project, place, tmp_pat
         assert (there / "data/prepared/ring6/train.npy").read_text() == "points"
         results(there)
     Store(place).pull(project, stage_files(project, "train@ring6").outputs)
-    assert (project / "data/models/ring6/weights").read_text() == "result"
+    assert (project / "data/models/planar/ring6/weights").read_text() == "result"
 
 
 def test_a_job_that_fails_stores_nothing(project, place, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_job_that_fails_stores_nothing(project, place, monkeypatch):
         results(project)
         raise ValueError("diverged")
     with pytest.raises(FileNotFoundError):
-        Store(place).pull(project, ["data/models/ring6"])
+        Store(place).pull(project, ["data/models/planar/ring6"])
 
 
 def test_outside_a_job_nothing_moves(project, tmp_path, monkeypatch):

@@ -47,10 +47,9 @@ from hosm.experiment.run.machine_load import Watch, wait_until_quiet
 from hosm.experiment.settings import MixingParams
 from hosm.experiment.shared.stopwatch import CIRCUMSTANCES, Times, summary
 
-__all__ = ["METHODS", "TARGETS", "Chains", "draw", "headline", "log_density", "study"]
+__all__ = ["METHODS", "Chains", "draw", "headline", "log_density", "study"]
 
 METHODS = ("NUTS", "MALA")
-TARGETS = ("two-modes", "ring6", "ring8", "mog2", "mog6", "ring2d")
 PARTS = 10  # calls of a compiled loop that are timed
 STEPS = tuple(2.0 ** (k / 2) for k in range(-7, 7))  # .09 .. 8: those of MALA that are tried
 LEAST = 0.1  # acceptance of those that are trusted
