@@ -16,6 +16,7 @@ import pytest
 import ray
 import yaml
 from mlflow import MlflowClient
+from ray._private.authentication_test_utils import reset_auth_token_state
 from ray._private.runtime_env.packaging import create_package
 from ray._private.worker import get_dashboard_url
 
@@ -206,9 +207,19 @@ def needs(workers):
 
 
 @pytest.fixture
-def joined(two_nodes, monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+def joined(two_nodes):
+    """This process joins the nodes without a token.
+
+    An earlier local cluster of the process has left it its mode and token, which Ray reads anew
+    only when it is told to. The head, which sends no token, could then not ask the process whether
+    it still needs an actor, and would cancel every one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", two_nodes.address)
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        reset_auth_token_state()
+        yield
+    reset_auth_token_state()
 
 
 def test_more_workers_than_there_are_fail_within_a_minute(joined):
