@@ -38,7 +38,9 @@ class Cluster:
     def __init__(self, folder, **extra):
         self.folder, self.nodes = folder, []
         self.gcs, self.dashboard = free_ports(2)
-        self.environment = plain_environment(**extra)
+        # whoever ends a node waits for nothing that still runs on it, half a minute by default
+        at_once = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
+        self.environment = plain_environment(**at_once, **extra)
         self.address = f"127.0.0.1:{self.gcs}"
 
     def add(self, cpus):
@@ -99,7 +101,7 @@ class Cluster:
         for node in reversed(self.nodes):
             node.send_signal(signal.SIGTERM)
         for node in self.nodes:
-            node.wait(60)
+            node.wait(200)
 
 
 def wait_for(condition, seconds):
