@@ -27,6 +27,7 @@ __all__ = [
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 20.0  # seconds that the nodes of a cluster may take to join it
+LATE = "timed out during startup"  # Ray's words for a node that it gives up
 NO_TOKEN = (
     "the Ray cluster asks for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or "
     "RAY_AUTH_TOKEN_PATH) as on its head node, or RAY_AUTH_MODE=disabled on both sides"
@@ -77,7 +78,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         echo: whether what workers print appears here.
 
     Raises:
-        StageError: the cluster does not answer, or the workers do not fit into its nodes.
+        StageError: the cluster does not answer or start, or the workers do not fit into its nodes.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -98,16 +99,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
             "dashboard_host": LOOPBACK,
             "_node_ip_address": LOOPBACK,
         }
-    on_term = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(ignore_reinit_error=True, **options)
-        signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
-        keep_token_private()
-    except (ConnectionError, AuthenticationError) as error:
-        where = masked(os.environ.get("RAY_ADDRESS", "local"))
-        raise StageError(
-            f"RAY_ADDRESS={where} cannot be joined: not Ray, or {NO_TOKEN}"
-        ) from error
+    _begin(options)
     try:
         _wait_for_capacity(params, PATIENCE if joins else 0.0)
         yield
@@ -120,6 +112,33 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
         raise
     else:
         ray.shutdown()
+
+
+def _begin(options: dict[str, Any]) -> None:
+    """Join or start a cluster; SIGTERM means what it did before.
+
+    Args:
+        options: of `ray.init`.
+
+    Raises:
+        StageError: it cannot be joined, or does not start.
+    """
+    on_term = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(ignore_reinit_error=True, **options)
+        signal.signal(signal.SIGTERM, on_term)  # Ray's own would leave its processes behind
+        keep_token_private()
+    except (ConnectionError, AuthenticationError) as error:
+        where = masked(os.environ.get("RAY_ADDRESS", "local"))
+        raise StageError(
+            f"RAY_ADDRESS={where} cannot be joined: not Ray, or {NO_TOKEN}"
+        ) from error
+    except Exception as error:
+        if LATE not in str(error):
+            raise
+        raise StageError(
+            "Ray did not start within half a minute; once this machine is less busy, start again"
+        ) from error
 
 
 def settled(params: ClusterParams, nodes: list[dict[str, float]] | None = None) -> ClusterParams:

@@ -40,6 +40,11 @@ __all__ = ["why", "work"]
 
 FULL = (errno.ENOSPC, errno.EDQUOT)  # a restart would find the disk as full
 WANT = ("out of memory", "OutOfMemory", "can't allocate memory", "MemoryError")
+UNHEARD = ("references to the actor were removed", "The actor never ran")
+ONE_MODE = (
+    "Ray cancelled it before it began: the head could not ask this process whether it still "
+    "waits, as where RAY_AUTH_MODE is not the same on both sides"
+)
 LOOK = 0.5  # seconds between two looks whether the driver requests a state
 NOTICE = 3.0  # seconds between two questions to Ray whether it will take a node away
 MEETING = 0.25  # seconds between two meetings of all workers, about
@@ -251,6 +256,8 @@ def why(error: BaseException | None) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if found := next((line for line in [*lines, repr(error)] if out_of_memory(line)), None):
         return f"out of memory ({found[:200]}); a smaller batch_size or more workers need less"
+    if all(sign in str(error) for sign in UNHEARD):
+        return ONE_MODE
     return lines[-1] if lines else "no reason given"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 BIN = Path(sys.executable).parent
+STARTS = 10  # of a node, on a machine that is busy
 
 
 def free_ports(count):
@@ -37,7 +38,9 @@ class Cluster:
     def __init__(self, folder, **extra):
         self.folder, self.nodes = folder, []
         self.gcs, self.dashboard = free_ports(2)
-        self.environment = plain_environment(**extra)
+        # whoever ends a node waits for nothing that still runs on it, half a minute by default
+        at_once = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
+        self.environment = plain_environment(**at_once, **extra)
         self.address = f"127.0.0.1:{self.gcs}"
 
     def add(self, cpus):
@@ -55,11 +58,20 @@ class Cluster:
         options += ["--block", f"--num-cpus={cpus}", "--node-ip-address=127.0.0.1"]
         options += [f"--temp-dir={self.folder}/{len(self.nodes)}"]  # as if each were a machine
         options += ["--object-store-memory=150000000", "--disable-usage-stats"]
-        log = (self.folder / f"node{len(self.nodes)}.log").open("w")
         command = [str(BIN / "ray"), "start", *options]
-        node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
-        self.nodes.append(node)
-        wait_for(lambda: "Ray runtime started" in Path(log.name).read_text(), 180)
+        self.nodes.append(self.started(command, self.folder / f"node{len(self.nodes)}.log"))
+
+    def started(self, command, log):
+        """The process of a node that runs; Ray gives one up that takes more than 30 seconds."""
+        for _ in range(STARTS):
+            with log.open("w") as file:
+                node = subprocess.Popen(command, env=self.environment, stdout=file, stderr=file)
+            while "Ray runtime started" not in (said := log.read_text()) and node.poll() is None:
+                time.sleep(0.5)
+            if node.poll() is None:
+                return node
+            assert "timed out during startup" in said, said[-3000:]
+        raise AssertionError(f"no node started, {STARTS} times: {said[-3000:]}")
 
     def drain(self, seconds):
         """Give notice that the node which is not the head will be taken away, as a cloud does."""
@@ -89,7 +101,7 @@ class Cluster:
         for node in reversed(self.nodes):
             node.send_signal(signal.SIGTERM)
         for node in self.nodes:
-            node.wait(60)
+            node.wait(200)
 
 
 def wait_for(condition, seconds):

@@ -41,3 +41,22 @@ def test_after_an_interrupt_it_ends_with_the_process(ended):
     ):
         raise KeyboardInterrupt
     assert ended == []
+
+
+@pytest.mark.parametrize(
+    ("words", "raised", "said"),
+    [
+        ("The current node timed out during startup. This", StageError, "within half a minute"),
+        ("something else", RuntimeError, "something else"),
+    ],
+)
+def test_a_machine_too_busy_for_ray_is_told_in_one_line(ended, monkeypatch, words, raised, said):
+    def start(**options):
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(connection.ray, "init", start)
+    with (
+        pytest.raises(raised, match=said),
+        connection.connect(load_params(PROJECT / "params.yaml").cluster),
+    ):
+        raise AssertionError("connected")

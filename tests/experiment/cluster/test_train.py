@@ -101,11 +101,14 @@ def test_each_of_200_losses_is_that_of_one_worker(local_cluster, tmp_path):
 
 
 def test_a_finished_run_of_the_same_name_is_not_trained_again(local_cluster, tmp_path):
+    def states():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/states/*")}
+
     first = cluster.train_on_cluster(task(), params(), str(tmp_path))
-    started = time.perf_counter()
+    kept = states()
     again = cluster.train_on_cluster(task(), params(), str(tmp_path))
     assert again.history == first.history
-    assert time.perf_counter() - started < 120
+    assert kept and states() == kept  # a step would have written another
     folders = [path for path in tmp_path.iterdir() if path.name.startswith("ring6-")]
     assert len(folders) == 1
 
@@ -129,12 +132,12 @@ def test_a_call_that_fails_is_named(local_cluster):
 
 
 def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):
-    wild, began = task(learning_rate=1e30, target="moment"), time.monotonic()
+    wild = task(learning_rate=1e30, target="moment")
     with pytest.raises(StageError, match="training of ring6 failed: .*diverged") as caught:
         cluster.train_on_cluster(wild, params(max_failures=20), str(tmp_path))
     assert "\n" not in str(caught.value)
+    # a worker said so and did not raise: what diverges would again, so nothing is restarted
     assert isinstance(caught.value, Diverged) and caught.value.last == {}
-    assert time.monotonic() - began < 60  # what diverges would diverge again: no restarts
 
 
 def stage_environment(project, **extra):
@@ -150,7 +153,7 @@ def project(tmp_path):
     (tmp_path / "params.yaml").write_text(f"{head}profile: smoke{tail}")
     command = [sys.executable, "-m", "pipeline.prepare", "two-modes"]
     environment = stage_environment(tmp_path, MLFLOW_TRACKING_URI="off")
-    subprocess.run(command, cwd=ROOT, check=True, env=environment, timeout=120)
+    subprocess.run(command, cwd=ROOT, check=True, env=environment, timeout=400)
     return tmp_path
 
 
@@ -187,11 +190,11 @@ def test_no_orphan_trains_on_when_the_parent_is_killed(project, number):
             stderr=log,
             start_new_session=True,
         )
-        wait_for(lambda: "step 100/" in (project / "stage.log").read_text(), 120)
+        wait_for(lambda: "step 100/" in (project / "stage.log").read_text(), 400)
         mark = str(project).encode()
         parent.send_signal(number)
-        parent.wait(60)
-        wait_for(lambda: not marked(mark), 60)
+        parent.wait(200)
+        wait_for(lambda: not marked(mark), 200)
     assert not (project / "data" / "models" / "planar" / "two-modes").exists()
 
 
@@ -226,7 +229,7 @@ def test_spoilt_data_end_in_one_line_and_leave_the_earlier_model(project, spoil,
         env=stage_environment(project, MLFLOW_TRACKING_URI="off"),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
     )
     assert done.returncode == 1
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

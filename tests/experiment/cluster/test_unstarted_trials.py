@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from hosm.experiment.cluster import tune
+from hosm.experiment.cluster.worker import why
 from hosm.experiment.run.process import StageError
 
 
@@ -21,3 +22,14 @@ def test_a_trial_that_never_began_is_named(monkeypatch):
         tune.run_grid(grid, "sweep", lambda *_: None)
     said = "1 of 2 trials failed: ring6 seed 1 (the actor never ran)"
     assert str(failed.value) == said
+
+
+def test_what_a_head_cancels_that_cannot_ask_back_names_the_mode_of_both_sides():
+    """In the words of Ray where the process takes a token and the head sends none."""
+    said = (
+        "The actor died unexpectedly before finishing this task.\n\tclass_name: Trial\n"
+        "The actor is dead because all references to the actor were removed including lineage ref "
+        "count.\nThe actor never ran - it was cancelled before it started running."
+    )
+    assert why(RuntimeError(said)).endswith("where RAY_AUTH_MODE is not the same on both sides")
+    assert why(RuntimeError("The actor never ran: lost")) == "The actor never ran: lost"

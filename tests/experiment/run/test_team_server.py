@@ -12,7 +12,6 @@ from hosm.experiment.run.outbox import Outbox
 from hosm.experiment.run.tracking import open_tracker
 from tests.experiment.run.services import (
     KEYS,
-    PATIENCE,
     Proxy,
     free_port,
     need,
@@ -23,6 +22,7 @@ from tests.experiment.run.services import (
 
 pytestmark = pytest.mark.cluster
 need("moto", "boto3", "flask_cors", "flask_wtf", "psycopg2")
+MEETING = 700  # seconds that fifty trials may take to log, each request with a password's hash
 AUTH = """[mlflow]
 default_permission = READ
 database_uri = sqlite:///{folder}/auth.db
@@ -93,8 +93,8 @@ def test_fifty_trials_at_once_through_an_outage_are_all_there(server, proxy, tmp
     def trial(number):
         with tracker.run(f"trial {number}", {"n": number}, None, parent.run_id) as run:
             run.log_metrics({"loss": 1.0}, 0)
-            half.wait(PATIENCE)
-            again.wait(PATIENCE)
+            half.wait(MEETING)
+            again.wait(MEETING)
             run.log_metrics({"loss": 2.0}, 1)
             if number == 7:
                 run.log_artifact(tmp_path / "table.csv", "tables")
@@ -103,9 +103,9 @@ def test_fifty_trials_at_once_through_an_outage_are_all_there(server, proxy, tmp
         threads = [threading.Thread(target=trial, args=(number,)) for number in range(50)]
         for each in threads:
             each.start()
-        half.wait(PATIENCE)
+        half.wait(MEETING)
         proxy.close()
-        again.wait(PATIENCE)
+        again.wait(MEETING)
         for each in threads:
             each.join()
         kept = Outbox(uri).waiting()
