@@ -12,10 +12,11 @@ longer than their derivatives do, so that simple ones are preferred, by the rule
 error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
 3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
 over rows), a Gaussian if there is one, else a law without kernels, and of several the one whose
-second derivatives vary least between points. What else was tried is in
-reports/negative-results.md. Where there are no more rows than columns, the Gaussian of Ledoit and
-Wolf at the least sigma is all that is fitted: there, larger ones had smaller errors of the score
-and larger ones of the Hessian.
+second derivatives vary least between points. It says which law and which kernels; of their
+penalties, the one of the least loss is taken, since those that smooth more lose more by bias. What
+else was tried is in reports/negative-results.md. Where there are no more rows than columns, the
+Gaussian of Ledoit and Wolf at the least sigma is all that is fitted: there, larger ones had
+smaller errors of the score and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -47,9 +48,9 @@ __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above the least
-WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3)  # of the kernels, in median distances of points
+WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
 SCALES = (0.3, 1.0, 3.0)  # of the kernels of single columns
-PENALTIES = 10.0 ** torch.arange(-8, 3.1, 0.5, dtype=torch.float64)
+PENALTIES = 10.0 ** torch.arange(-10, 3.1, 0.5, dtype=torch.float64)
 SMALLER, LARGER = 1, 5  # penalties below and above the best whose rows are looked at
 NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there are more rows
 MOST_DRAWS = 20  # noisy points of a row
@@ -120,6 +121,11 @@ class Candidate:
         """Whether s2 is the same at all points."""
         return self.law.terms == 1 and self.width is None
 
+    @property
+    def kind(self) -> tuple[SimpleLaw, float | None, float, float]:
+        """All but the penalty: the law, its kernels, and the noise scale."""
+        return self.law, self.width, self.scale, self.sigma
+
     def against(self, other: Candidate) -> tuple[float, float]:
         """Return the mean loss less that of another candidate, and the standard error of that."""
         change = self.loss - other.loss
@@ -138,9 +144,13 @@ def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the simplest of the candidates whose loss may well be the least."""
+    """Return the best penalty of the simplest candidate whose loss may well be the least."""
     left = _may_be_best(candidates)
-    return min(left, key=lambda each: (not each.constant, each.width is not None, each.variation))
+    simplest = min(
+        left, key=lambda each: (not each.constant, each.width is not None, each.variation)
+    )
+    alike = [each for each in candidates if each.kind == simplest.kind]
+    return min(alike, key=lambda each: float(each.loss.mean()))
 
 
 @dataclass(frozen=True)

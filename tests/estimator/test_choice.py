@@ -34,12 +34,23 @@ def _candidate(loss, variation, width=None):
 
 def test_the_least_varying_of_those_that_may_be_best_is_taken():
     noise = _normal(400, 2)
-    best = _candidate(noise[:, 0], 3.0)
+    best = _candidate(noise[:, 0], 3.0, width=0.5)
     apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
-    near = _candidate(noise[:, 0] + 0.02 + apart, 1.0)
-    worse = _candidate(noise[:, 0] + 1, 0.0)
+    near = _candidate(noise[:, 0] + 0.02 + apart, 1.0, width=1.0)
+    worse = _candidate(noise[:, 0] + 1, 0.0, width=2.0)
     assert best_of([best, near, worse]) is near
     assert best_of([best, worse]) is best
+
+
+def test_of_the_penalties_of_the_same_kernels_the_one_of_the_least_loss_is_taken():
+    noise = _normal(400, 2)
+    narrow = _candidate(noise[:, 0], 3.0, width=0.5)
+    apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
+    smooth = _candidate(noise[:, 0] + 0.03 + apart, 1.0, width=1.0)
+    bent = _candidate(noise[:, 0] + 0.02 + apart, 2.0, width=1.0)
+    elsewhere = replace(bent, sigma=0.2)
+    assert best_of([narrow, smooth, bent]) is bent
+    assert best_of([narrow, smooth, elsewhere]) is smooth
 
 
 def test_a_simple_law_that_may_be_best_comes_before_kernels_and_a_gaussian_first():

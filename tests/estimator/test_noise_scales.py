@@ -1,4 +1,4 @@
-"""Noise scales by default: finer ones where a table is thin, and derivatives that are near there."""
+"""Noise scales by default: finer ones where a table is thin, so that derivatives are near."""
 
 import numpy as np
 import pytest
