@@ -29,7 +29,7 @@ def test_equal_rows_are_in_one_fold_and_folds_are_even():
 
 
 def _candidate(loss, variation, width=None):
-    return Candidate(SimpleLaw(1, "shrunk"), width, 0.0, None, 0.1, loss, variation, [])
+    return Candidate(SimpleLaw(1, "shrunk"), width, 0.0, 0, None, 0.1, loss, variation, [])
 
 
 def test_the_least_varying_of_those_that_may_be_best_is_taken():
@@ -86,6 +86,17 @@ def test_clusters_are_found_and_a_gaussian_stays_a_gaussian():
     two = (two - two.mean(0)) / two.std(0)
     assert choose(two, [0.1]).chosen.law.terms == 2
     assert choose(_normal(300, 2), [0.1]).constant
+
+
+def test_narrow_steps_of_columns_are_followed_by_narrow_kernels(monkeypatch):
+    monkeypatch.setattr(choice, "WIDTHS", (0.7,))
+    generator = torch.Generator().manual_seed(0)
+    steps = torch.randint(6, (300, 2), generator=generator)
+    x = steps + 0.15 * torch.randn(300, 2, generator=generator, dtype=DOUBLE)
+    found = choose((x - x.mean(0)) / x.std(0), [0.05])
+    assert found.chosen.knots == max(knots for _, knots in choice.COLUMN_KERNELS)
+    assert "by 24 kernels of each single column" in found.words()
+    assert found.model.bumps.knots.shape == (2, 24)
 
 
 def test_of_large_tables_some_rows_choose_and_all_are_fitted(monkeypatch):
@@ -168,8 +179,8 @@ def test_a_fit_holds_scores_of_one_fold_and_the_products_of_one_factor_at_a_time
     held, before = weakref.WeakSet(), choice._Base.scores
 
     class Counted(choice._Correction):
-        def __init__(self, rows, width, scale):
-            super().__init__(rows, width, scale)
+        def __init__(self, rows, width, scale, knots):
+            super().__init__(rows, width, scale, knots)
             alive.add(self)
             most["products"] = max(most["products"], sum(bool(each.scale) for each in alive))
 
