@@ -11,12 +11,13 @@ little noise. Scores that follow their own sample too closely look better by thi
 longer than their derivatives do, so that simple ones are preferred, by the rule of one standard
 error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
 3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
-over rows), a Gaussian if there is one, else a law without kernels, and of several the one whose
-second derivatives vary least between points. It says which law and which kernels; of their
-penalties, the one of the least loss is taken, since those that smooth more lose more by bias. What
-else was tried is in reports/negative-results.md. Where there are no more rows than columns, the
-Gaussian of Ledoit and Wolf at the least sigma is all that is fitted: there, larger ones had
-smaller errors of the score and larger ones of the Hessian.
+over rows), a Gaussian if there is one, else a law without kernels, else one whose kernels of
+single columns are not narrower than usual, and of several the one whose second derivatives vary
+least between points. It says which law and which kernels; of their penalties, the one of the least
+loss is taken, since those that smooth more lose more by bias. What else was tried is in
+reports/negative-results.md. Where there are no more rows than columns, the Gaussian of Ledoit and
+Wolf at the least sigma is all that is fitted: there, larger ones had smaller errors of the score
+and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -35,6 +36,7 @@ from hosm.distributions import GaussianMixture
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.column_gain import ColumnGain, column_gain
 from hosm.estimator.kernel_correction import (
+    KNOTS,
     Bumps,
     bumps_at,
     gradient_products,
@@ -49,7 +51,12 @@ FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above the least
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
-COLUMN_KERNELS = ((0.3, 12), (1.0, 12), (3.0, 12), (3.0, 24))  # factor and number in a column
+COLUMN_KERNELS = (
+    (0.3, KNOTS),
+    (1.0, KNOTS),
+    (3.0, KNOTS),
+    (3.0, 2 * KNOTS),
+)  # factor and number in a column
 PENALTIES = 10.0 ** torch.arange(-10, 3.1, 0.5, dtype=torch.float64)
 SMALLER, LARGER = 1, 5  # penalties below and above the best whose rows are looked at
 NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there are more rows
@@ -145,12 +152,16 @@ def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     return found
 
 
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, float]:
+    """Return what is less for a simpler candidate; kernels narrower than is usual come last."""
+    narrow = candidate.knots > KNOTS
+    return not candidate.constant, candidate.width is not None, narrow, candidate.variation
+
+
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
     """Return the best penalty of the simplest candidate whose loss may well be the least."""
     left = _may_be_best(candidates)
-    simplest = min(
-        left, key=lambda each: (not each.constant, each.width is not None, each.variation)
-    )
+    simplest = min(left, key=_complexity)
     alike = [each for each in candidates if each.kind == simplest.kind]
     return min(alike, key=lambda each: float(each.loss.mean()))
 

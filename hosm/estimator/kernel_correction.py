@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
-__all__ = ["Bumps", "Quadratic", "bumps_at", "quadratic"]
+__all__ = ["KNOTS", "Bumps", "Quadratic", "bumps_at", "quadratic"]
 
 MOST_CENTRES = 400
 KNOTS = 12  # in a coordinate

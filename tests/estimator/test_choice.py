@@ -10,7 +10,7 @@ from sklearn.covariance import LedoitWolf
 
 from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal, warn_of_choice
-from hosm.estimator.kernel_correction import bumps_at, quadratic
+from hosm.estimator.kernel_correction import KNOTS, bumps_at, quadratic
 from hosm.estimator.simple_laws import SimpleLaw
 from tests.tolerances import ILL_CONDITIONED
 
@@ -51,6 +51,16 @@ def test_of_the_penalties_of_the_same_kernels_the_one_of_the_least_loss_is_taken
     elsewhere = replace(bent, sigma=0.2)
     assert best_of([narrow, smooth, bent]) is bent
     assert best_of([narrow, smooth, elsewhere]) is smooth
+
+
+def test_narrow_kernels_of_columns_are_taken_only_where_no_others_may_be_best():
+    noise = _normal(400, 2)
+    apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
+    usual = replace(_candidate(noise[:, 0] + 0.02 + apart, 2.0, width=1.0), knots=KNOTS)
+    narrow = replace(_candidate(noise[:, 0], 1.0, width=1.0), knots=2 * KNOTS)
+    assert best_of([usual, narrow]) is usual
+    far = replace(usual, loss=usual.loss + 0.1)
+    assert best_of([far, narrow]) is narrow
 
 
 def test_a_simple_law_that_may_be_best_comes_before_kernels_and_a_gaussian_first():
