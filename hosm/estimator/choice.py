@@ -51,12 +51,9 @@ FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above the least
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
-COLUMN_KERNELS = (
-    (0.3, KNOTS),
-    (1.0, KNOTS),
-    (3.0, KNOTS),
-    (3.0, 2 * KNOTS),
-)  # factor and number in a column
+COLUMN_FACTORS = (0.3, 1.0, 3.0)  # on the kernels of single columns
+# factor and number in each column; narrow ones of the largest factor alone
+COLUMN_KERNELS = (*((factor, KNOTS) for factor in COLUMN_FACTORS), (COLUMN_FACTORS[-1], 2 * KNOTS))
 PENALTIES = 10.0 ** torch.arange(-10, 3.1, 0.5, dtype=torch.float64)
 SMALLER, LARGER = 1, 5  # penalties below and above the best whose rows are looked at
 NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there are more rows
