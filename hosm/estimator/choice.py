@@ -11,8 +11,10 @@ little noise. Scores that follow their own sample too closely look better by thi
 longer than their derivatives do, so that simple ones are preferred, by the rule of one standard
 error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
 3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
-over rows), a Gaussian if there is one, else a law without kernels, and of several the one whose
-second derivatives vary least between points. What else was tried is in
+over rows), a Gaussian if there is one, else a law without kernels, else one whose kernels of
+single columns are not narrower than usual, and of several the one whose second derivatives vary
+least between points. It says which law and which kernels; of their penalties, the one of the least
+loss is taken, since those that smooth more lose more by bias. What else was tried is in
 reports/negative-results.md. Where there are no more rows than columns, the Gaussian of Ledoit and
 Wolf at the least sigma is all that is fitted: there, larger ones had smaller errors of the score
 and larger ones of the Hessian.
@@ -34,6 +36,7 @@ from hosm.distributions import GaussianMixture
 from hosm.estimator.closed_form import ClosedFormModel
 from hosm.estimator.column_gain import ColumnGain, column_gain
 from hosm.estimator.kernel_correction import (
+    KNOTS,
     Bumps,
     bumps_at,
     gradient_products,
@@ -47,9 +50,11 @@ __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above the least
-WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3)  # of the kernels, in median distances of points
-SCALES = (0.3, 1.0, 3.0)  # of the kernels of single columns
-PENALTIES = 10.0 ** torch.arange(-8, 3.1, 0.5, dtype=torch.float64)
+WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
+COLUMN_FACTORS = (0.3, 1.0, 3.0)  # on the kernels of single columns
+# factor and number in each column; narrow ones of the largest factor alone
+COLUMN_KERNELS = (*((factor, KNOTS) for factor in COLUMN_FACTORS), (COLUMN_FACTORS[-1], 2 * KNOTS))
+PENALTIES = 10.0 ** torch.arange(-10, 3.1, 0.5, dtype=torch.float64)
 SMALLER, LARGER = 1, 5  # penalties below and above the best whose rows are looked at
 NOISY_ROWS = 3000  # about so many noisy points are fitted to; more where there are more rows
 MOST_DRAWS = 20  # noisy points of a row
@@ -91,6 +96,7 @@ class Candidate:
         law: the simple law.
         width: of the kernels, in median distances; None without kernels.
         scale: factor on the kernels of single coordinates; 0 for none.
+        knots: the number of these in each coordinate.
         penalty: lambda, over the mean of A's diagonal; None without kernels.
         sigma: noise scale that the candidate is fitted at.
         loss: at each row that judges, shape (n,), of the model fitted without its fold.
@@ -101,6 +107,7 @@ class Candidate:
     law: SimpleLaw
     width: float | None
     scale: float
+    knots: int
     penalty: float | None
     sigma: float
     loss: Tensor
@@ -112,13 +119,18 @@ class Candidate:
         if self.width is not None:
             words += f", corrected by kernels of width {self.width:g} median distances"
         if self.scale:
-            words += " and by kernels of single columns"
+            words += f" and by {self.knots} kernels of each single column"
         return f"{words}, at sigma = {self.sigma:g} standard deviations"
 
     @property
     def constant(self) -> bool:
         """Whether s2 is the same at all points."""
         return self.law.terms == 1 and self.width is None
+
+    @property
+    def kind(self) -> tuple[SimpleLaw, float | None, float, int, float]:
+        """All but the penalty: the law, its kernels, and the noise scale."""
+        return self.law, self.width, self.scale, self.knots, self.sigma
 
     def against(self, other: Candidate) -> tuple[float, float]:
         """Return the mean loss less that of another candidate, and the standard error of that."""
@@ -137,10 +149,18 @@ def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     return found
 
 
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, float]:
+    """Return what is less for a simpler candidate; kernels narrower than is usual come last."""
+    narrow = candidate.knots > KNOTS
+    return not candidate.constant, candidate.width is not None, narrow, candidate.variation
+
+
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the simplest of the candidates whose loss may well be the least."""
+    """Return the best penalty of the simplest candidate whose loss may well be the least."""
     left = _may_be_best(candidates)
-    return min(left, key=lambda each: (not each.constant, each.width is not None, each.variation))
+    simplest = min(left, key=_complexity)
+    alike = [each for each in candidates if each.kind == simplest.kind]
+    return min(alike, key=lambda each: float(each.loss.mean()))
 
 
 @dataclass(frozen=True)
@@ -309,6 +329,7 @@ class _Base:
             law=self.law,
             width=None,
             scale=0.0,
+            knots=0,
             penalty=None,
             sigma=self.rows.sigma,
             loss=torch.cat(losses),
@@ -380,9 +401,9 @@ def _outside_and_inside(b: Tensor) -> Linear:
 class _Correction:
     """Kernels, with the loss of each penalty on each held-out fold, whatever the simple law."""
 
-    def __init__(self, rows: _Rows, width: float, scale: float) -> None:
-        self.bumps = bumps_at(rows.x, width, scale)
-        self.width, self.scale, self.rows = width, scale, rows
+    def __init__(self, rows: _Rows, width: float, scale: float, knots: int) -> None:
+        self.bumps = bumps_at(rows.x, width, scale, knots)
+        self.width, self.scale, self.knots, self.rows = width, scale, knots, rows
         self.products = [gradient_products(self.bumps, y) for y in rows.noisy]
         total = torch.stack(self.products).sum(0)
         folds = len(self.products)
@@ -417,6 +438,7 @@ class _Correction:
                 law=base.law,
                 width=self.width,
                 scale=self.scale,
+                knots=self.knots,
                 penalty=float(penalty),
                 sigma=self.rows.sigma,
                 loss=losses[:, j],
@@ -460,7 +482,7 @@ def _with_kernels(
 ) -> tuple[list[Candidate], float, _Base]:
     """Return candidates of the most promising laws and widths, and the best width and law."""
     promising, found = [], []
-    corrections = [_Correction(rows, width, 0.0) for width in WIDTHS]
+    corrections = [_Correction(rows, width, 0.0, 0) for width in WIDTHS]
     for base, candidate in zip(bases, alone, strict=True):
         first = float(candidate.loss.mean())
         terms = _linear([each.bumps for each in corrections], base)
@@ -480,13 +502,13 @@ def _with_single_columns(
 ) -> list[Candidate]:
     """Return candidates of one law whose kernels include those of single columns.
 
-    With many columns their products are many, so that those of one factor at a time are held.
+    With many columns their products are many, so that those of one kind at a time are held.
     """
     found = []
-    terms = _linear([bumps_at(rows.x, width, scale) for scale in SCALES], base)
-    for scale, linear in zip(SCALES, terms, strict=True):
-        found += _Correction(rows, width, scale).candidates(base, linear)
-        say(f"kernels of single columns, factor {scale:g}")
+    terms = _linear([bumps_at(rows.x, width, *each) for each in COLUMN_KERNELS], base)
+    for (scale, knots), linear in zip(COLUMN_KERNELS, terms, strict=True):
+        found += _Correction(rows, width, scale, knots).candidates(base, linear)
+        say(f"{knots} kernels of each single column, factor {scale:g}")
     return found
 
 
@@ -595,15 +617,17 @@ def _of_sigmas(
         base = _Base(chosen.law, rows, fits)
         found = [base.alone()]
         if chosen.width is not None:
-            found += _corrected(rows, base, chosen.width, chosen.scale)
+            found += _corrected(rows, base, chosen.width, chosen.scale, chosen.knots)
         bests.append(best_of(found))
         judged += found
     return min(_may_be_best(bests), key=lambda each: each.sigma), judged
 
 
-def _corrected(rows: _Rows, base: _Base, width: float, scale: float) -> list[Candidate]:
+def _corrected(
+    rows: _Rows, base: _Base, width: float, scale: float, knots: int
+) -> list[Candidate]:
     """Return the candidates of one law and kernels of one width."""
-    correction = _Correction(rows, width, scale)
+    correction = _Correction(rows, width, scale, knots)
     (linear,) = _linear([correction.bumps], base)
     return correction.candidates(base, linear)
 
@@ -612,7 +636,7 @@ def _fitted_bumps(rows: _Rows, chosen: Candidate, law: GaussianMixture) -> Bumps
     """Return the correction that was chosen, fitted to all rows."""
     if chosen.width is None or chosen.penalty is None:
         return None
-    bumps = bumps_at(rows.x, chosen.width, chosen.scale)
+    bumps = bumps_at(rows.x, chosen.width, chosen.scale, chosen.knots)
     noisy, smooth = torch.cat(rows.noisy), law.smoothed(rows.sigma)
     scores = ClosedFormModel(smooth, None, rows.sigma).score(noisy)
     loss = quadratic(bumps, noisy, scores)

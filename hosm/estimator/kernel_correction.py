@@ -29,9 +29,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
-__all__ = ["Bumps", "Quadratic", "bumps_at", "quadratic"]
+__all__ = ["KNOTS", "Bumps", "Quadratic", "bumps_at", "quadratic"]
 
 MOST_CENTRES = 400
+KNOTS = 12  # in a coordinate
 MOST_KNOTS = 600  # in all coordinates together
 ROWS = 2048  # points whose kernels are held at once
 NUMBERS = 2**22  # of Hessians held at once
@@ -157,7 +158,12 @@ class Bumps:
 
 
 def bumps_at(
-    x: Tensor, width: float, scale: float, most: int = MOST_CENTRES, seed: int = 0
+    x: Tensor,
+    width: float,
+    scale: float,
+    knots: int = KNOTS,
+    most: int = MOST_CENTRES,
+    seed: int = 0,
 ) -> Bumps:
     """Return kernels around some of the points, of weights zero.
 
@@ -165,18 +171,19 @@ def bumps_at(
         x: clean points, shape (n, D).
         width: width of the kernels over the median distance of points.
         scale: factor on the kernels of single coordinates; 0 for none.
+        knots: kernels of each coordinate, at most; the fewer, the wider they are.
         most: largest number of centres.
         seed: of the choice of centres.
     """
     order = torch.randperm(len(x), generator=Generator().manual_seed(seed))
     centres = x[order[:most].to(x.device)]
     distance = float(torch.pdist(centres).median())
-    count = max(3, min(12, MOST_KNOTS // x.shape[1]))
+    count = max(3, min(knots, MOST_KNOTS // x.shape[1]))
     ends = torch.quantile(x[order[:10000].to(x.device)], x.new_tensor([0.005, 0.995]), dim=0)
     share = torch.linspace(0, 1, count, dtype=x.dtype, device=x.device)
-    knots = ends[0].unsqueeze(1) + (ends[1] - ends[0]).unsqueeze(1) * share
+    places = ends[0].unsqueeze(1) + (ends[1] - ends[0]).unsqueeze(1) * share
     widths = (1.3 * (ends[1] - ends[0]) / (count - 1)).clamp_min(1e-3)
-    bumps = Bumps(centres, width * max(distance, 1e-3), knots, widths, scale, centres.new_zeros(0))
+    bumps = Bumps(centres, width * max(distance, 1e-3), places, widths, scale, x.new_zeros(0))
     return bumps.with_weights(x.new_zeros(bumps.size))
 
 

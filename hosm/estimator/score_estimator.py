@@ -77,6 +77,7 @@ from hosm.estimator.features import Usual, features_of, unseen_deviations
 from hosm.estimator.frozen_denoiser import Denoiser, frozen_model, spread
 from hosm.estimator.implicit_score_matching import implicit_loss
 from hosm.estimator.local_dimension import BALLS, NEIGHBOURS, kept_rows
+from hosm.estimator.noise_scales import scales_to_try
 from hosm.estimator.recipe import (
     DEFAULT_TRAINING,
     SECOND_SHARE,
@@ -96,8 +97,7 @@ from hosm.training import Progress
 
 __all__ = ["NotFittedError", "ScoreEstimator"]
 
-CLOSED_FORM_SIGMAS = (0.01, 0.02, 0.05, 0.1, 0.2)  # tried by default, in standard deviations
-NETWORK_SIGMAS = (0.05, 0.1, 0.2, 0.4)  # likewise
+NETWORK_SIGMAS = (0.05, 0.1, 0.2, 0.4)  # tried by default, in standard deviations
 METHODS = ("auto", "closed-form", "network")
 LARGEST_DEFAULT_RANK = 20  # that rank=None takes, at most
 FEWEST_POINTS = 4  # that can be fitted
@@ -120,9 +120,9 @@ class ScoreEstimator:
 
     Args:
         sigma: noise scale (see the module), above 0; or several, of which the best is chosen;
-            `auto` for .01 to .2 standard deviations in closed form and .05 to .4 by networks.
-            A sigma of .1 biases the derivatives of a Gaussian by 1 %. Name that of your noise
-            to denoise.
+            `auto` for .05 to .4 standard deviations by networks and .01 to .2 in closed form,
+            there down to .001 where the table is thin in some direction. A sigma of .1 biases the
+            derivatives of a Gaussian by 1 %. Name that of your noise to denoise.
         method: `closed-form` or `network` (see the module); `auto` for networks where a
             backbone, a head or a denoiser is given, and else the closed form. The arguments
             from `target` to `validation_fraction` but `standardise` are those of networks.
@@ -242,7 +242,7 @@ class ScoreEstimator:
         seed = seed_of(self.random_state)
         learn = self._train if self._by_networks() else self._choose
         with ProgressBar(self.verbose) as bar:
-            self.fitted_ = learn(table, scaling, self._scales(scaling), seed, bar)
+            self.fitted_ = learn(table, scaling, self._scales(table, scaling), seed, bar)
         return self
 
     def _by_networks(self) -> bool:
@@ -361,15 +361,16 @@ class ScoreEstimator:
             return Scaling(torch.zeros_like(x[0]), torch.ones_like(x[0]))
         return Scaling.fitted(x, self.standardise)
 
-    def _scales(self, scaling: Scaling) -> dict[float, float]:
+    def _scales(self, table: Table, scaling: Scaling) -> dict[float, float]:
         """Return sigma, as the user counts it -> in units of the scaled points, of each to try."""
         unit = 1.0 if self.standardise else float(scaling.scale[0])
         given: Any = self.sigma
         if isinstance(given, str):
             if given != "auto":
                 raise ValueError(f"sigma must be above 0, or 'auto', got {given!r}")
-            tried = NETWORK_SIGMAS if self._by_networks() else CLOSED_FORM_SIGMAS
-            return {scale * unit: scale for scale in tried}
+            if self._by_networks():
+                return {scale * unit: scale for scale in NETWORK_SIGMAS}
+            return {scale * unit: scale for scale in scales_to_try(scaling.exactly(table.x))}
         several: list[Any] = [given] if isinstance(given, Real) else [*given]
         if not several:
             raise ValueError("sigma must hold at least one number, got none")

@@ -10,7 +10,7 @@ from sklearn.covariance import LedoitWolf
 
 from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal, warn_of_choice
-from hosm.estimator.kernel_correction import bumps_at, quadratic
+from hosm.estimator.kernel_correction import KNOTS, bumps_at, quadratic
 from hosm.estimator.simple_laws import SimpleLaw
 from tests.tolerances import ILL_CONDITIONED
 
@@ -29,17 +29,38 @@ def test_equal_rows_are_in_one_fold_and_folds_are_even():
 
 
 def _candidate(loss, variation, width=None):
-    return Candidate(SimpleLaw(1, "shrunk"), width, 0.0, None, 0.1, loss, variation, [])
+    return Candidate(SimpleLaw(1, "shrunk"), width, 0.0, 0, None, 0.1, loss, variation, [])
 
 
 def test_the_least_varying_of_those_that_may_be_best_is_taken():
     noise = _normal(400, 2)
-    best = _candidate(noise[:, 0], 3.0)
+    best = _candidate(noise[:, 0], 3.0, width=0.5)
     apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
-    near = _candidate(noise[:, 0] + 0.02 + apart, 1.0)
-    worse = _candidate(noise[:, 0] + 1, 0.0)
+    near = _candidate(noise[:, 0] + 0.02 + apart, 1.0, width=1.0)
+    worse = _candidate(noise[:, 0] + 1, 0.0, width=2.0)
     assert best_of([best, near, worse]) is near
     assert best_of([best, worse]) is best
+
+
+def test_of_the_penalties_of_the_same_kernels_the_one_of_the_least_loss_is_taken():
+    noise = _normal(400, 2)
+    narrow = _candidate(noise[:, 0], 3.0, width=0.5)
+    apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
+    smooth = _candidate(noise[:, 0] + 0.03 + apart, 1.0, width=1.0)
+    bent = _candidate(noise[:, 0] + 0.02 + apart, 2.0, width=1.0)
+    elsewhere = replace(bent, sigma=0.2)
+    assert best_of([narrow, smooth, bent]) is bent
+    assert best_of([narrow, smooth, elsewhere]) is smooth
+
+
+def test_narrow_kernels_of_columns_are_taken_only_where_no_others_may_be_best():
+    noise = _normal(400, 2)
+    apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
+    usual = replace(_candidate(noise[:, 0] + 0.02 + apart, 2.0, width=1.0), knots=KNOTS)
+    narrow = replace(_candidate(noise[:, 0], 1.0, width=1.0), knots=2 * KNOTS)
+    assert best_of([usual, narrow]) is usual
+    far = replace(usual, loss=usual.loss + 0.1)
+    assert best_of([far, narrow]) is narrow
 
 
 def test_a_simple_law_that_may_be_best_comes_before_kernels_and_a_gaussian_first():
@@ -75,6 +96,17 @@ def test_clusters_are_found_and_a_gaussian_stays_a_gaussian():
     two = (two - two.mean(0)) / two.std(0)
     assert choose(two, [0.1]).chosen.law.terms == 2
     assert choose(_normal(300, 2), [0.1]).constant
+
+
+def test_narrow_steps_of_columns_are_followed_by_narrow_kernels(monkeypatch):
+    monkeypatch.setattr(choice, "WIDTHS", (0.7,))
+    generator = torch.Generator().manual_seed(0)
+    steps = torch.randint(6, (300, 2), generator=generator)
+    x = steps + 0.15 * torch.randn(300, 2, generator=generator, dtype=DOUBLE)
+    found = choose((x - x.mean(0)) / x.std(0), [0.05])
+    assert found.chosen.knots == max(knots for _, knots in choice.COLUMN_KERNELS)
+    assert "by 24 kernels of each single column" in found.words()
+    assert found.model.bumps.knots.shape == (2, 24)
 
 
 def test_of_large_tables_some_rows_choose_and_all_are_fitted(monkeypatch):
@@ -157,8 +189,8 @@ def test_a_fit_holds_scores_of_one_fold_and_the_products_of_one_factor_at_a_time
     held, before = weakref.WeakSet(), choice._Base.scores
 
     class Counted(choice._Correction):
-        def __init__(self, rows, width, scale):
-            super().__init__(rows, width, scale)
+        def __init__(self, rows, width, scale, knots):
+            super().__init__(rows, width, scale, knots)
             alive.add(self)
             most["products"] = max(most["products"], sum(bool(each.scale) for each in alive))
 
