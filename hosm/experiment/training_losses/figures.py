@@ -8,7 +8,7 @@ from hosm.experiment.shared.rows import records
 
 __all__ = ["training_drawings", "training_figure"]
 
-MODELS_ACROSS = 4
+MODELS_ACROSS = 5
 LOSSES = {"dsm": "first-order loss (DSM)", "second": "second-order loss"}
 
 
