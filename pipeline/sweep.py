@@ -1,6 +1,7 @@
 """Stage `sweep`: the trials of table 1 over sigma x rank x target x seed, by Ray Tune."""
 
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -34,10 +35,12 @@ def sweep() -> None:
         describe(tracker, run)
         inputs = study.SweepInputs(arrays, params.sweep)
         key = f"sweep-{cluster.key_of(params.sweep.model_dump(), hashes)}"
-        tags = standard_tags(PROJECT, params.profile, None)
+        began = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        tags = {**standard_tags(PROJECT, params.profile, None), "sweep": began}
         tell = partial(log_estimate, tracker, run, params.sweep, key, tags)
         with connection.connect(params.cluster, echo=False):
             tables = study.run_sweep(inputs, params.cluster, storage_path("sweep"), key, tell)
+        describe(tracker, run, tables[0])
         for table, name in zip(tables, ("trials", "curves", "diverged"), strict=True):
             path = PROJECT / "data" / "results" / "sweep" / f"{name}.csv"
             write_csv(table, path)

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts
@@ -27,7 +28,8 @@ def logged_sweep(tmp_path_factory):
         with tracker.run("sweep") as parent:
             logged.describe(tracker, parent)
             for each in (estimate(), estimate(target="dsm-vr", rank=0), lost):
-                logged.log_estimate(tracker, parent, SWEEP, "key", {"git.commit": "abc"}, each)
+                tags = {"git.commit": "abc", "sweep": "2026-11-30 19:00 UTC"}
+                logged.log_estimate(tracker, parent, SWEEP, "key", tags, each)
     return tracker
 
 
@@ -128,6 +130,29 @@ def test_the_sweep_tells_how_to_compare_and_saves_the_view_that_it_names(client,
     state = json.loads(view["state"])
     assert state["searchFilter"] == "tags.stage = 'trial'"
     assert state["orderByKey"] == "metrics.`hessian_error`" and state["orderByAsc"]
-    params = found(client, logged_sweep, "jacobian").data.params
-    shown = [name.removeprefix("params.").strip("`") for name in state["selectedColumns"][1:]]
-    assert set(shown) < set(params)  # a column that no run has would stay empty
+    data = found(client, logged_sweep, "jacobian").data
+    filled = {f"params.`{name}`" for name in data.params} | {f"tags.`{name}`" for name in data.tags}
+    shown = state["selectedColumns"][1:]
+    assert "tags.`sweep`" in shown and set(shown) < filled  # others would stay empty
+
+
+def test_a_finished_sweep_shows_its_least_errors_by_rank_and_sigma(tmp_path):
+    cell = {"dataset": "gaussian100", "regime": "streaming"}
+    rows = [
+        {**cell, "rank": 15, "sigma": 0.05, "target": "jacobian", "seed": 0, "s2_error": 7.0},
+        {**cell, "rank": 15, "sigma": 0.05, "target": "jacobian", "seed": 1, "s2_error": 8.0},
+        {**cell, "rank": 15, "sigma": 0.05, "target": "moment", "seed": 0, "s2_error": 7.4},
+        {**cell, "rank": 15, "sigma": 0.1, "target": "moment", "seed": 0, "s2_error": 6.25},
+        {**cell, "rank": 0, "sigma": 0.1, "target": "dsm-vr", "seed": 0, "autodiff_error": 0.5},
+    ]
+    tracker = open_tracker(None, "hosm", tmp_path)
+    with tracker.run("sweep") as parent:
+        logged.describe(tracker, parent)
+        logged.describe(tracker, parent, pd.DataFrame(rows))
+    client = MlflowClient(tracking_uri=tracker.uri)
+    note = client.get_run(parent.run_id).data.tags["mlflow.note.content"]
+    table = [[part.strip() for part in line.split("|")[1:-1]] for line in note.split("\n")[-4:]]
+    assert table[0] == ["dataset", "regime", "rank", "sigma 0.05", "sigma 0.1"]
+    assert table[2] == ["gaussian100", "streaming", "0", "", "0.5 (dsm-vr)"]
+    assert table[3] == ["gaussian100", "streaming", "15", "7.4 (moment)", "6.25 (moment)"]
+    assert "press *Compare*" in note

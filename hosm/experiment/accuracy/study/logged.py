@@ -9,6 +9,7 @@ with the first metric and the first three settings that differ.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from hosm.experiment.accuracy.study.trial import BEGAN, DIVERGED, ENDED
@@ -16,7 +17,15 @@ from hosm.experiment.run.tracking import RunLogger, Tracker
 from hosm.experiment.settings import SweepParams
 from hosm.experiment.shared.rows import Row
 
-__all__ = ["ERROR", "Estimate", "describe", "learning_curve", "log_estimate", "measured"]
+__all__ = [
+    "ERROR",
+    "Estimate",
+    "describe",
+    "learning_curve",
+    "least_errors",
+    "log_estimate",
+    "measured",
+]
 
 ERROR = "hessian_error"
 MEASURED = {  # column of the sweep's table -> metric
@@ -50,27 +59,48 @@ from differentiating the first-order score; otherwise it is the learned second-o
 Each estimate holds the picture of its learning curve and its numbers as a table under \
 *Artifacts*, and lasted from the start to the end of its training. An estimate whose training \
 diverged has the status FAILED; a sweep that was interrupted has KILLED, and its tag `ended` says \
-why. To see the estimates of one sweep alone, search for \
-``tags.`mlflow.parentRunId` = "{run_id}"``.
+why. Estimates of several sweeps stand in one list; their tag `sweep` says when theirs began. To \
+see those of this one alone, search for ``tags.`mlflow.parentRunId` = "{run_id}"``.
+"""
+LEAST = """
+**The least `hessian_error` of this sweep, with the target that has it** (as a mean over seeds):
+
 """
 CURVE = "hessian_error_on_the_way"
 VIEW = "Estimates"
 COLUMNS = (
-    *("metrics.hessian_error", "params.dataset", "params.regime", "params.sigma", "params.target"),
-    *("params.rank", "params.seed", "params.training.learning_rate", "params.training.max_steps"),
-    "params.training.width",
+    *("metrics.hessian_error", "params.dataset", "params.sigma", "params.target", "params.rank"),
+    *("tags.sweep", "params.regime", "params.seed", "params.training.learning_rate"),
+    *("params.training.max_steps", "params.training.width"),
 )
 
 
-def describe(tracker: Tracker, run: RunLogger) -> None:
+def least_errors(trials: pd.DataFrame) -> str:
+    """Return a Markdown table of the least error by data set, regime and rank, and by sigma.
+
+    Args:
+        trials: the sweep's table, a row for each estimate that is finished.
+    """
+    errors = trials.assign(error=[measured(row)[ERROR] for row in trials.to_dict("records")])
+    cell = ["dataset", "regime", "rank", "sigma"]
+    means = errors.groupby([*cell, "target"])["error"].mean().reset_index("target")
+    least = means.sort_values("error").groupby(cell).first()
+    words = least["error"].map("{:.4g}".format) + " (" + least["target"] + ")"
+    table = words.unstack("sigma", fill_value="").rename(columns="sigma {:g}".format)
+    return str(table.reset_index().to_markdown(index=False, disable_numparse=True))
+
+
+def describe(tracker: Tracker, run: RunLogger, trials: pd.DataFrame | None = None) -> None:
     """Say in the pages of a sweep's run how to compare, and save the view of its estimates.
 
     Args:
         tracker: of the experiment.
         run: of the sweep.
+        trials: its table once it is finished, whose least errors are then shown.
     """
     ids = {"run_id": run.run_id, "experiment_id": tracker.experiment_id}
-    run.set_tags({"mlflow.note.content": HOW_TO_COMPARE.format(**ids)})
+    least = "" if trials is None or trials.empty else LEAST + least_errors(trials)
+    run.set_tags({"mlflow.note.content": HOW_TO_COMPARE.format(**ids) + least})
     tracker.save_view(VIEW, "tags.stage = 'trial'", COLUMNS)
 
 
@@ -97,9 +127,10 @@ def measured(row: Row) -> dict[str, float]:
     Args:
         row: of the sweep's table; one that diverged has no errors.
     """
-    errors = {ERROR: row.get("s2_error", row.get("autodiff_error"))}
+    own = row.get("s2_error")
+    errors = {ERROR: row.get("autodiff_error") if pd.isna(own) else own}
     found = errors | {name: row.get(column) for column, name in MEASURED.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if not pd.isna(value)}
 
 
 def settings(sweep: SweepParams, cell: Row) -> dict[str, Any]:
