@@ -52,7 +52,7 @@ def laws_table(laws: pd.DataFrame, measure: str) -> pd.DataFrame:
         own = {NAMES.get(name, name): texts[name] for name in ordered if name in texts}
         place = {"Columns": f"{dimension} columns", "Rows": f"{size:,} rows", "Law": law}
         rows.append({**place, **own, "Seeds": f"{len(errors)}"})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).fillna(formats.DASH)  # of methods that were not fitted there
 
 
 def _real_row(name: Any, method: str, part: pd.DataFrame) -> Row:  # noqa: ANN401
@@ -87,7 +87,7 @@ def seconds_table(laws: pd.DataFrame) -> pd.DataFrame:
         medians = part.groupby("method", sort=False)["seconds"].median()
         texts = {NAMES.get(str(k), str(k)): formats.number(v, 2) for k, v in medians.items()}
         rows.append({"Columns": f"{dimension}", "Rows": formats.count(size), **texts})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).fillna(formats.DASH)  # of methods that were not fitted there
 
 
 def _of_run(run: TabularRun, names: Sequence[str]) -> dict[str, pd.DataFrame]:

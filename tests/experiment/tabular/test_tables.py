@@ -32,6 +32,14 @@ def test_several_seeds_have_a_standard_error(results):
     assert set(table["Seeds"]) == {"2"}
 
 
+def test_a_method_that_was_not_fitted_at_some_places_has_a_dash_there(results):
+    laws = results.tabular.run.laws
+    fewer = laws[laws["method"] != "Stein kernel"].assign(size=300)
+    table = laws_table(pd.concat([laws, fewer]), "diagonal_error").set_index("Rows")
+    assert set(table.loc["300 rows", "Stein kernel"]) == {"–"}
+    assert not (table.drop(index="300 rows") == "–").any(axis=None)
+
+
 def test_columns_of_few_values_have_no_score(results):
     table = real_table(results.tabular.run.tables).set_index("Table")["Held-out score"]
     assert set(table["digits"]) == {"–"}
