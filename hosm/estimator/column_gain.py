@@ -27,7 +27,7 @@ __all__ = ["ColumnGain", "column_gain"]
 
 CHANCE = 1.0  # standard errors within which a column's gain is not told from 0
 CLEAR = 2.0  # standard errors beyond which a fit warns
-ADVICE = "take Hessians there from a Gaussian, or read them as constant"
+ADVICE = "take Hessians there from a Gaussian: minus the inverse of the covariance matrix"
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ class ScoreEstimator:
             chosen, by column, at rows that were held out, shape (D,), in units of 1 / variance:
             above 0 where the choice is better. In closed form.
         column_gain_error_: its standard errors, shape (D,). Where the gain is not above them,
-            take Hessians from a Gaussian, or read them as constant.
+            take Hessians from a Gaussian: minus the inverse of the covariance matrix.
         search_: by networks, sigma -> `score` at the held-out points, of each that was tried, if
             several were.
         history_: of each network, if any, `s1` and `s2`, the losses at each validation.

@@ -324,7 +324,7 @@ def _warn_of_saturation() -> None:
     """Say that too little is left without saturation."""
     words = (
         "noise saturates nearly every part of the picture, which makes the estimate too small; "
-        "give the picture before it is clipped"
+        "give the picture before it is clipped, or the noise by its sigma if it is known"
     )
     warnings.warn(words, UserWarning, stacklevel=3)
 

@@ -131,7 +131,9 @@ def test_the_sweep_tells_how_to_compare_and_saves_the_view_that_it_names(client,
     assert state["searchFilter"] == "tags.stage = 'trial'"
     assert state["orderByKey"] == "metrics.`hessian_error`" and state["orderByAsc"]
     data = found(client, logged_sweep, "jacobian").data
-    filled = {f"params.`{name}`" for name in data.params} | {f"tags.`{name}`" for name in data.tags}
+    filled = {f"params.`{name}`" for name in data.params} | {
+        f"tags.`{name}`" for name in data.tags
+    }
     shown = state["selectedColumns"][1:]
     assert "tags.`sweep`" in shown and set(shown) < filled  # others would stay empty
 
