@@ -83,7 +83,7 @@ def stage(project, *command):
 
 
 def test_an_output_does_not_fit(project, case):
-    models = project / "data" / "models"
+    models = project / "data" / "models" / "planar"
     with case("disk full while an output is written"), disk(models, 40) as resize:
         assert stage(project, "train", "two-modes") == 1
         (line,) = errors(project)
