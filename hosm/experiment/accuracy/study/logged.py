@@ -81,7 +81,8 @@ def least_errors(trials: pd.DataFrame) -> str:
     Args:
         trials: the sweep's table, a row for each estimate that is finished.
     """
-    errors = trials.assign(error=[measured(row)[ERROR] for row in trials.to_dict("records")])
+    rows = (dict(zip(trials.columns, row, strict=True)) for row in trials.to_numpy())
+    errors = trials.assign(error=[measured(row)[ERROR] for row in rows])
     cell = ["dataset", "regime", "rank", "sigma"]
     means = errors.groupby([*cell, "target"])["error"].mean().reset_index("target")
     least = means.sort_values("error").groupby(cell).first()
