@@ -20,13 +20,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Installed once for each state of the pins. Python compiles what is used when it is first imported:
-# that is a seventh of the files, and pip would take a minute to compile all of them.
+# Installed once for each state of the pins. Packages are compiled on all cores afterwards, where pip
+# takes one; files for other Pythons, which some packages carry, do not compile, and nobody needs them.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Python 3.11 or newer is needed, $(PYTHON) is older; try make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[pipeline,images,dev]"
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 install: $(VENV)/.installed ## create .venv with the pinned dependencies
