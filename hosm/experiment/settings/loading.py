@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from hosm.experiment.settings.accuracy import KINDS, AccuracyParams, SweepParams
 from hosm.experiment.settings.cost import ScalingParams, SpeedParams
@@ -71,7 +71,7 @@ class Params(Section):
     scaling: ScalingParams
     mixing: MixingParams
     denoising: DenoisingParams
-    laws: tuple[str, ...] = Field(min_length=1)
+    laws: tuple[str, ...]
     images: tuple[str, ...]
     scales: ScalesParams
     uncertainty: UncertaintyParams
@@ -252,6 +252,8 @@ def load_params(path: Path) -> Params:
         _ = params.denoising.spec
     except ValidationError as error:
         raise SettingsError(_explain(error, ModelParams, ("denoising", "model"))) from error
+    if not params.laws:
+        raise SettingsError("params.yaml: laws must name one law or more, got none")
     for name in params.laws:
         params.trained(name)
     for name in params.images:
