@@ -38,7 +38,7 @@ repro: install ## run the whole experiment; the result is reports/index.html
 smoke: install ## the same with the smoke profile, in a copy, to see that everything works
 	sh tests/smoke.sh
 
-test: install ## the default tests, about seven minutes on 2 cores
+test: install ## the default tests, about eight minutes on 2 cores
 	sh tests/configurations.sh usual
 
 test-in-turn: install ## the same under the one whose turn it is at this commit, of those of test-everywhere
