@@ -189,7 +189,9 @@ SETTINGS = {
         "images must be a list, got 'mnist5k'",
     ),
     "unknown laws": (setting("laws", value=["ring7"]), "'ring7'", "ring6"),
-    "no laws": (setting("laws", value=[]), "laws must"),
+    "no laws": (setting("laws", value=[]), "laws must", "got none"),
+    "images among laws": (setting("laws", value=["ring6", "mnist5k"]), "'mnist5k'", "plane"),
+    "a law twice": (setting("laws", value=["ring6", "ring6"]), "'ring6' twice"),
     "unknown images": (setting("images", value=["mnist6k"]), "'mnist6k'", "mnist5k"),
     "too many workers": (
         setting("cluster", "workers", value=64),

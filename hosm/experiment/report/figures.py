@@ -1,6 +1,7 @@
 """Every figure of a run, by its file's name; each drawer says how its own are drawn."""
 
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -72,9 +73,13 @@ def _save(name: str, path: Path) -> None:
 def _save_beside(drawn: Drawings, paths: dict[str, Path], processes: int) -> None:
     """Draw figures into files, in forks of this process, which have all that is drawn."""
     forks = ProcessPoolExecutor(processes, get_context("fork"), _wanted.update, (drawn,))
-    with forks:
-        for _ in forks.map(_save, paths, paths.values()):
-            pass  # an error of a fork is raised here
+    try:
+        with forks:
+            for _ in forks.map(_save, paths, paths.values()):
+                pass  # an error of a fork is raised here
+    except BrokenProcessPool as error:
+        found = "a process that draws figures was killed, as where memory runs out; start again"
+        raise ChildProcessError(found) from error
 
 
 def write_all(results: Results, folder: Path, processes: int = 1) -> dict[str, Path]:

@@ -252,13 +252,21 @@ def load_params(path: Path) -> Params:
         _ = params.denoising.spec
     except ValidationError as error:
         raise SettingsError(_explain(error, ModelParams, ("denoising", "model"))) from error
-    if not params.laws:
-        raise SettingsError("params.yaml: laws must name one law or more, got none")
-    for name in params.laws:
-        params.trained(name)
+    _check_laws(params)
     for name in params.images:
         _check_images(params, name)
     return params
+
+
+def _check_laws(params: Params) -> None:
+    """Check that laws in the plane are named, each once, which networks of vectors learn."""
+    if not params.laws:
+        raise SettingsError("params.yaml: laws must name one law or more, got none")
+    for place, name in enumerate(params.laws):
+        if params.trained(name).backbone.kind != "mlp":
+            raise SettingsError(f"params.yaml: laws must be in the plane, got the images {name!r}")
+        if name in params.laws[:place]:
+            raise SettingsError(f"params.yaml: laws must name each law once, got {name!r} twice")
 
 
 def _check_images(params: Params, name: str) -> None:

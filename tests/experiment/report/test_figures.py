@@ -1,5 +1,7 @@
 """All figures are written: small, the same again, and with titles that can be read."""
 
+import os
+import signal
 from dataclasses import replace
 from itertools import combinations
 
@@ -72,6 +74,12 @@ def test_a_figure_that_cannot_be_drawn_in_another_process_ends_the_report(monkey
 
     _some(monkeypatch, {"broken": fails})
     with pytest.raises(ValueError, match="no law is left"):
+        figures.write_all(None, tmp_path, processes=2)
+
+
+def test_a_process_that_is_killed_while_it_draws_is_named(monkeypatch, tmp_path):
+    _some(monkeypatch, {"killed": lambda: os.kill(os.getpid(), signal.SIGKILL)})
+    with pytest.raises(ChildProcessError, match="a process that draws figures was killed"):
         figures.write_all(None, tmp_path, processes=2)
 
 
