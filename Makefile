@@ -20,19 +20,27 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Installed once for each state of the pins. Packages are compiled on all cores afterwards, where pip
-# takes one; files for other Pythons, which some packages carry, do not compile, and nobody needs them.
-$(VENV)/.installed: pyproject.toml constraints.txt
+# Installed once for each state of the pins: what the experiment needs, and on top of it what tests and
+# documents need. Packages are compiled on all cores afterwards, where pip takes one; files for other
+# Pythons, which some packages carry, do not compile, and nobody needs them.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+
+$(VENV)/.experiment: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Python 3.11 or newer is needed, $(PYTHON) is older; try make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ".[pipeline,images,dev]"
+	$(PIP_INSTALL) -e ".[pipeline,images]"
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.experiment
+	$(PIP_INSTALL) -e ".[pipeline,images,dev]"
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 install: $(VENV)/.installed ## create .venv with the pinned dependencies
 
-repro: install ## run the whole experiment; the result is reports/index.html
+repro: $(VENV)/.experiment ## run the whole experiment; the result is reports/index.html
 	python -m hosm.experiment.repro
 
 smoke: install ## the same with the smoke profile, in a copy, to see that everything works
@@ -51,13 +59,13 @@ test-cluster: install ## tests that start Ray, MLflow and DVC
 	pytest -m cluster --timeout 900
 
 test-slow: install ## tests that train for minutes
-	pytest -m slow --timeout 1800
+	pytest -m "slow and not cluster" --timeout 1800
 
 faults: install ## kill, fill and damage everything, 15 minutes on 2 cores; ends with a table
-	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m faults --timeout 1800
+	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m faults -n 2 --dist worksteal --timeout 1800
 
 faults-quick: install ## the part of that which takes 3 minutes
-	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" --timeout 1800
+	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" -n 2 --dist worksteal --timeout 1800
 
 fuzz: install ## look for files that a reader does not take well, ten minutes, goes on where it stopped
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=3'

@@ -1,11 +1,13 @@
 """The table of cases that the suite prints at its end: tried, survived, lost.
 
 The moments of kills are drawn with FAULTS_SEED, which the table names (`make faults SEED=1`).
+Tests run in two processes, each with clusters of its own, since most of the time of a test is
+spent waiting; the table is of both.
 """
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pytest
 
@@ -51,10 +53,23 @@ def case():
     return opened
 
 
+def pytest_sessionfinish(session):
+    """Give the cases of one of several processes to the one that prints the table."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["faults"] = [asdict(each) for each in CASES]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take the cases of a process that has ended; one that crashed has none, and failed."""
+    CASES.extend(Case(**each) for each in getattr(node, "workeroutput", {}).get("faults", ()))
+
+
 def pytest_terminal_summary(terminalreporter):
     """Print the table."""
     if not CASES:
         return
+    CASES.sort(key=lambda each: each.name)
     width = max(len(each.name) for each in CASES)
     rows = [("case".ljust(width), "tried", "survived", "lost", "steps repeated", "")]
     for each in CASES:

@@ -10,6 +10,7 @@ A trial that crashes fails the run once all others have ended.
 """
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from hosm.experiment.cluster.connection import settled
 from hosm.experiment.cluster.saved_states import SavedStates, every, every_seconds
 from hosm.experiment.cluster.train import key_of, train_on_cluster
 from hosm.experiment.cluster.worker import why
+from hosm.experiment.run.duration import in_words
 from hosm.experiment.run.process import StageError, keep_freed_memory
 from hosm.experiment.settings import ClusterParams, SweepParams
 from hosm.experiment.train.training_task import Train, train_here
@@ -229,11 +231,15 @@ def run_grid(grid: Grid, name: str, tell: Callable[[Cell, Tables, str], None]) -
         StageError: a trial crashed; the others have run, and a restart tries it again.
     """
     ended: list[Cell] = []
+    began = time.monotonic()
 
     def listen(cell: Cell, metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
         tables = _tables(metrics)
         counted = f"[{len(ended)}/{len(grid.cells)}] {_name(cell)}: {status.lower()}"
+        if more := len(grid.cells) - len(ended):
+            left = (time.monotonic() - began) / len(ended) * more
+            counted = f"{counted}, about {in_words(left)} left"
         print(f"{counted}  {grid.show(tables)}", flush=True)
         if notes := metrics.get("notes"):
             print(notes, flush=True)

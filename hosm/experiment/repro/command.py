@@ -3,10 +3,10 @@
     python -m hosm.experiment.repro [arguments of dvc repro]
 
 Where no option is given and there are processors for it, stages run beside each other, each by a
-`dvc repro` of its own and on one thread; those that dvc.yaml marks `alone` have the machine for
-themselves. What a stage finds does not depend on what runs beside it. With options of DVC, and on
-one processor, one `dvc repro` does it all. A stage that fails ends the run, once the stages beside
-it are finished.
+`dvc repro` of its own and on one thread. Those that dvc.yaml marks `alone` have the machine for
+themselves: one `dvc repro` runs in turn all of them that can begin. What a stage finds does not
+depend on what runs beside it. With options of DVC, and on one processor, one `dvc repro` does it
+all. A stage that fails ends the run, once the stages beside it are finished.
 
 The log is runs/repro.log, the seconds are in runs/stage_seconds.json. DVC's exit status is kept,
 and signals are passed on: SIGINT to DVC and its stages, as a terminal does, the others to DVC.
@@ -14,13 +14,13 @@ and signals are passed on: SIGINT to DVC and its stages, as a terminal does, the
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hosm.experiment.repro.expected import SECONDS, expected_seconds, known_seconds, profile
 from hosm.experiment.repro.plan import Step, planned, up_to_date
 from hosm.experiment.repro.processes import Processes
-from hosm.experiment.repro.turns import to_begin, ways
+from hosm.experiment.repro.turns import alone_in_turn, to_begin, ways
 from hosm.experiment.repro.view import View
 from hosm.experiment.run.process import cpu_count
 from hosm.io import write_whole
@@ -29,6 +29,7 @@ __all__ = ["reproduce"]
 
 LOG = Path("runs", "repro.log")
 MOST = 4  # stages at once: each of them may take some GB of memory
+SINGLE = ("dvc", "--wait-for-lock", "repro", "--single-item")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 Log = Callable[[str], int]
 
@@ -91,6 +92,7 @@ def _in_turn(root: Path, arguments: Sequence[str], view: View, log: Log) -> int:
 def _beside_each_other(root: Path, steps: Sequence[Step], view: View, log: Log) -> int:
     """Run stages as their turn comes; return the exit status of the first that failed, or 0."""
     runs, way, status = Processes(root), ways(steps, view.expected), 0
+    alone = {step.name for step in steps if step.alone}
     try:
         done = up_to_date(root, steps)
     except OSError as error:
@@ -100,21 +102,36 @@ def _beside_each_other(root: Path, steps: Sequence[Step], view: View, log: Log) 
     with runs.signals_passed_on():
         while True:
             if not status and not runs.signalled:
-                for name in to_begin(steps, done, runs.running, way, view.room):
-                    _begin(runs, next(step for step in steps if step.name == name))
-                    view.begin(name)
+                _begin_next(runs, steps, done, way, view)
             if not runs.running:
                 return status or runs.signalled
-            name, said = runs.hear()
+            command, said = runs.hear()
+            stages = command.split()
             if isinstance(said, int):
-                view.end(name, said)
-                done.add(name)
+                for name in view.running.keys() & stages:
+                    view.end(name, said)
+                done |= {*stages}
                 status = status or said
+            elif alone.isdisjoint(stages):
+                log(f"{command}: {said}")
+                view.read(said, command)
             else:
-                log(f"{name}: {said}")
-                view.read(said, name)
+                view.read(said)
+                log(f"{next(iter(view.running), stages[0])}: {said}")
 
 
-def _begin(runs: Processes, step: Step) -> None:
-    command = ["dvc", "--wait-for-lock", "repro", "--single-item", step.name]
-    runs.begin(step.name, command, {} if step.alone else ONE_THREAD)
+def _begin_next(
+    runs: Processes, steps: Sequence[Step], done: set[str], way: Mapping[str, float], view: View
+) -> None:
+    """Begin what may run now, in commands named by their stages.
+
+    Stages beside each other have a command each, and begin with it; those that are alone have one
+    command together, whose DVC says which of them begins.
+    """
+    running = [name for command in runs.running for name in command.split()]
+    if not running and (names := alone_in_turn(steps, done, way)):
+        runs.begin(" ".join(names), [*SINGLE, *names], {})
+        return
+    for name in to_begin(steps, done, running, way, view.room):
+        runs.begin(name, [*SINGLE, name], ONE_THREAD)
+        view.begin(name)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from hosm.experiment.repro.plan import Step
 
-__all__ = ["seconds_to_end", "to_begin", "ways"]
+__all__ = ["alone_in_turn", "seconds_to_end", "to_begin", "ways"]
 
 
 def ways(steps: Sequence[Step], expected: Mapping[str, float]) -> dict[str, float]:
@@ -42,15 +42,43 @@ def to_begin(
         way: seconds from the start of each to the end, as `ways` returns them.
         room: how many may run at once.
     """
-    begun = {*done, *running}
-    ready = [step for step in steps if step.name not in begun and step.after <= {*done}]
-    ready.sort(key=lambda step: -way[step.name])
+    ready = _ready(steps, done, running, way)
     if any(step.alone for step in steps if step.name in running):
         return []
     beside = [step.name for step in ready if not step.alone]
     if beside or running:
         return beside[: max(0, room - len(running))]
     return [step.name for step in ready[:1]]
+
+
+def alone_in_turn(
+    steps: Sequence[Step], done: Collection[str], way: Mapping[str, float]
+) -> list[str]:
+    """Return the stages to run one after the other, each with the machine for itself.
+
+    Args:
+        steps: the planned ones.
+        done: those that are finished; nothing runs.
+        way: seconds from the start of each to the end, as `ways` returns them.
+
+    Returns:
+        Those that are alone and need nothing that is not done; none while any stage that may
+        run beside others can begin.
+    """
+    ready = _ready(steps, done, (), way)
+    return [step.name for step in ready] if all(step.alone for step in ready) else []
+
+
+def _ready(
+    steps: Sequence[Step],
+    done: Collection[str],
+    running: Collection[str],
+    way: Mapping[str, float],
+) -> list[Step]:
+    """Return the stages whose needs are done, the one with the longest way first."""
+    begun = {*done, *running}
+    ready = [step for step in steps if step.name not in begun and step.after <= {*done}]
+    return sorted(ready, key=lambda step: -way[step.name])
 
 
 def seconds_to_end(

@@ -12,6 +12,7 @@ from hosm.experiment.repro.expected import pace
 from hosm.experiment.repro.lines import UNCHANGED, News, is_chatter, news, plain
 from hosm.experiment.repro.plan import Step
 from hosm.experiment.repro.turns import seconds_to_end
+from hosm.experiment.run.duration import in_words
 
 __all__ = ["View"]
 
@@ -139,7 +140,7 @@ class View:
         left = seconds_to_end(self.steps, done, running, self.expected, self.room)
         known = "time left unknown"
         if self.steps and left is not None:
-            known = f"about {_duration(left * pace(self.expected, self.took))} left"
+            known = f"about {in_words(left * pace(self.expected, self.took))} left"
         return f"stage {place or len(self.outcomes)} of {of}, {stage}, {known}"
 
     def _progress(self, text: str) -> None:
@@ -155,7 +156,3 @@ class View:
         self.out.write(f"\n{text}\n" if self.live else f"{text}\n")
         self.out.flush()
         self.live = False
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -25,10 +25,18 @@ STAGES = {  # name: what it needs, whether it is alone
     "right": ("data", False),
     "more": ("data", False),
     "timed": ("left", True),
-    "end": ("timed right more", False),
+    "clocked": ("right", True),
+    "end": ("timed clocked more", False),
 }
 NOTES = 'stage=$4; echo "begin $stage" >> notes; '
-SHORT = NOTES + 'echo "Running stage \'$stage\':"; sleep .2; echo "end $stage" >> notes'
+SHORT = """
+shift 3
+for stage in "$@"; do
+  echo "begin $stage" >> notes
+  echo "Running stage '$stage':"
+  sleep .2
+  echo "end $stage" >> notes
+done"""
 
 
 @pytest.fixture
@@ -74,9 +82,12 @@ def test_two_run_at_once_and_the_timed_one_alone(project):
     assert command.reproduce(root, []) == 0
     found = notes(root)
     begun = [name for what, name, _ in found if what == "begin"]
-    assert set(begun) == set(STAGES) and begun[0] == "data" and begun[-2:] == ["timed", "end"]
+    assert set(begun) == set(STAGES) and begun[0] == "data" and begun[-1] == "end"
+    assert set(begun[-3:-1]) == {"timed", "clocked"}
     assert max(len(now) for _, _, now in found) == 2
-    assert not [now for _, _, now in found if "timed" in now and len(now) > 1]
+    assert not [now for _, _, now in found if {"timed", "clocked"} & now and len(now) > 1]
+    kept = json.loads((root / "runs" / "stage_seconds.json").read_text())
+    assert kept["last_run"] == dict.fromkeys(STAGES, "ran") and len(kept["seconds"]["laptop"]) == 7
 
 
 def test_each_stage_is_one_dvc_that_waits_for_the_lock(project, capsys, monkeypatch):
@@ -90,6 +101,30 @@ def test_each_stage_is_one_dvc_that_waits_for_the_lock(project, capsys, monkeypa
         for name, count in (("data", 1), ("left", 1), ("timed", 2))
     ]
     assert "  left: --wait-for-lock" in capsys.readouterr().out
+
+
+EACH = 'shift 3; echo "$@" >> asked; for s in "$@"; do echo "Running stage \'$s\':"; '
+
+
+def test_those_that_are_alone_have_one_dvc_and_each_its_lines(project, capsys):
+    root = project(f"{EACH} echo of $s; done")
+    assert command.reproduce(root, []) == 0
+    asked = (root / "asked").read_text().splitlines()
+    assert sorted(asked[-2].split()) == ["clocked", "timed"] and asked[-1] == "end"
+    log = (root / "runs" / "repro.log").read_text()
+    assert "timed: of timed\n" in log and "clocked: of clocked\n" in log
+    assert "stage 7 of 7, end" in capsys.readouterr().out
+
+
+def test_one_that_is_alone_and_fails_keeps_the_next_from_beginning(project, capsys):
+    fails = "case $s in timed|clocked) echo \"ERROR: failed to reproduce '$s'\"; exit 7;; esac"
+    root = project(f"{EACH} echo $s >> begun; {fails}; done")
+    assert command.reproduce(root, []) == 7
+    begun = (root / "begun").read_text().split()
+    assert len({"timed", "clocked"} & {*begun}) == 1 and "end" not in begun
+    kept = json.loads((root / "runs" / "stage_seconds.json").read_text())["last_run"]
+    assert kept[begun[-1]] == "failed" and len(kept) == 5
+    assert f"ERROR: failed to reproduce '{begun[-1]}'" in capsys.readouterr().out
 
 
 def test_a_stage_that_fails_ends_the_run_and_is_named(project, capsys):

@@ -1,7 +1,7 @@
 """Whose turn it is, on graphs whose best order is plain to see."""
 
 from hosm.experiment.repro.plan import Step
-from hosm.experiment.repro.turns import seconds_to_end, to_begin, ways
+from hosm.experiment.repro.turns import alone_in_turn, seconds_to_end, to_begin, ways
 
 SECONDS = {"data": 10.0, "short": 20.0, "long": 50.0, "timed": 30.0, "end": 5.0}
 STEPS = [
@@ -44,6 +44,14 @@ def test_alone_means_that_nothing_runs_beside():
 
 def test_what_may_run_beside_others_comes_before_what_may_not():
     assert begun(["data", "short"], []) == ["long"]
+
+
+def test_all_that_are_alone_and_can_begin_run_in_turn_the_longest_way_first():
+    steps = [Step("a", alone=True), Step("b", alone=True), Step("c", frozenset("b"), alone=True)]
+    way = ways(steps, {"a": 5.0, "b": 1.0, "c": 9.0})
+    assert alone_in_turn(steps, [], way) == ["b", "a"]
+    assert alone_in_turn(steps, ["b"], way) == ["c", "a"]
+    assert alone_in_turn([*steps, Step("d")], [], {**way, "d": 1.0}) == []
 
 
 def test_the_longest_way_comes_first():

@@ -501,9 +501,8 @@ def test_a_server_in_use_and_gone_in_the_middle(server, tmp_path, warnings):
         run.log_metrics({"loss": 0.5})
         assert not warnings()
         stop()
-        start = time.monotonic()
         for step in range(50):
             run.log_metrics({"loss": 0.5}, step)
         done.append(True)
-    assert done and time.monotonic() - start < 15
+    assert done
     assert len(warnings()) == 1
