@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ from hosm.experiment.run import provenance
 from hosm.experiment.run.process import PROJECT, main
 from hosm.experiment.run.stage import open_stage, write_json, write_tables
 from hosm.experiment.tabular.study import study
-from hosm.experiment.tabular.study.draws import digits_draws
 
 
 def tabular() -> None:
@@ -25,13 +23,10 @@ def tabular() -> None:
     with open_stage("tabular") as (params, run, _):
         run.log_params(params.tabular.model_dump())
         with connection.connect(params.cluster):
-            laws, tables = study.run_study(params.tabular, finished)
+            laws, tables, drawn = study.run_study(params.tabular, finished)
         frames = {"laws": pd.DataFrame(laws), "tables": pd.DataFrame(tables)}
         write_tables(frames, folder, run)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of draws that are shown as they are
-            shown = digits_draws(params.tabular.drawn_from)
-        np.savez_compressed(folder / "digits.npz", **shown)  # type: ignore[arg-type]
+        np.savez_compressed(folder / "digits.npz", **drawn)  # type: ignore[arg-type]
         write_json(provenance.facts(PROJECT, params.profile, params), folder / "card.json")
         numbers = study.headline(frames["laws"])
         write_json(numbers, PROJECT / "reports" / "metrics" / "tabular.json")

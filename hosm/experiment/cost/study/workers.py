@@ -19,7 +19,13 @@ import torch
 from hosm.experiment.cluster.connection import connect, settled
 from hosm.experiment.cluster.train import time_all_reduce, train_on_cluster
 from hosm.experiment.data.datasets import law
-from hosm.experiment.run.machine_load import UNKNOWN, Watch, family_counters, wait_until_quiet
+from hosm.experiment.run.machine_load import (
+    UNKNOWN,
+    Watch,
+    counters,
+    family_counters,
+    wait_until_quiet,
+)
 from hosm.experiment.run.provenance import hardware
 from hosm.experiment.settings import Backbone, ClusterParams, ModelParams, ScalingParams
 from hosm.experiment.shared.stopwatch import threads
@@ -65,7 +71,8 @@ def _keep(folder: str) -> Callable[[Progress], None]:
 
 def _row(label: str, workers: int, run: int, train: Train) -> dict[str, Any]:
     """Train, and return the seconds of a step and what else the machine did meanwhile."""
-    wait_until_quiet()
+    # what Ray does for this very run is none of the others' work
+    wait_until_quiet(read=counters if label == ALONE else family_counters)
     watch = Watch(family_counters)
     seconds = train().seconds_per_step
     watch.round_ended()

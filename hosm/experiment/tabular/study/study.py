@@ -1,10 +1,12 @@
 """All cells of the benchmark of tables, each on one CPU of a Ray cluster."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,9 +14,11 @@ import pandas as pd
 import hosm.estimator
 from hosm.experiment.cluster.parallel import map_on_cluster
 from hosm.experiment.settings import TabularParams
+from hosm.experiment.shared.files import Arrays
 from hosm.experiment.shared.finished_parts import FinishedParts, code_hash
 from hosm.experiment.shared.rows import Row
 from hosm.experiment.tabular.study.benchmark import OURS, Cell, cell_rows
+from hosm.experiment.tabular.study.draws import digits_draws
 from hosm.experiment.tabular.study.laws import LAWS
 from hosm.experiment.tabular.study.real_tables import table_rows
 
@@ -45,32 +49,40 @@ def _code() -> str:
 def _finished_rows(work: Cell | tuple[str, int], test_points: int, folder: Path) -> list[Row]:
     """Return the rows of a cell or of a split of a real table, made now or by a stopped run."""
     depends = {"code": _code()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of the data: the rows say what was chosen
-        if isinstance(work, Cell):
-            parts = FinishedParts(folder, depends | {"test_points": test_points})
-            rows: list[Row] = parts.part(asdict(work), partial(cell_rows, work, test_points))
-        else:
-            rows = FinishedParts(folder, depends).part([*work], partial(table_rows, *work))
+    if isinstance(work, Cell):
+        parts = FinishedParts(folder, depends | {"test_points": test_points})
+        rows: list[Row] = parts.part(asdict(work), partial(cell_rows, work, test_points))
+    else:
+        rows = FinishedParts(folder, depends).part([*work], partial(table_rows, *work))
     print(f"{work}: {rows[0]['seconds']:.0f} s", flush=True)
     return rows
 
 
-def run_study(params: TabularParams, folder: Path) -> tuple[list[Row], list[Row]]:
-    """Fit the estimator and its rivals to all cells and tables.
+def _part_of_the_study(part: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Return what a part of the study returns."""
+    with warnings.catch_warnings():
+        # of the data: rows say what was chosen, and draws are shown as they are
+        warnings.simplefilter("ignore", UserWarning)
+        return part()
+
+
+def run_study(params: TabularParams, folder: Path) -> tuple[list[Row], list[Row], Arrays]:
+    """Fit the estimator and its rivals to all cells and tables, and draw digits.
 
     Args:
         params: which.
         folder: where finished cells are kept.
 
     Returns:
-        Rows of laws (see `benchmark.cell_rows`) and of real tables (see
-        `real_tables.table_rows`).
+        Rows of laws (see `benchmark.cell_rows`), of real tables (see `real_tables.table_rows`),
+        and pictures (see `draws.digits_draws`).
     """
     laws, tables = cells(params), [*product(params.tables, params.splits)]
-    work = [(each, params.test_points, folder) for each in (*laws, *tables)]
-    found = map_on_cluster(_finished_rows, work)
-    return [*chain(*found[: len(laws)])], [*chain(*found[len(laws) :])]
+    work: list[Cell | tuple[str, int]] = [*laws, *tables]
+    fits = [partial(_finished_rows, each, params.test_points, folder) for each in work]
+    parts = [partial(digits_draws, params.drawn_from), *fits]  # the longest one first
+    drawn, *found = map_on_cluster(_part_of_the_study, [(part,) for part in parts])
+    return [*chain(*found[: len(laws)])], [*chain(*found[len(laws) :])], drawn
 
 
 def headline(laws: pd.DataFrame) -> dict[str, float]:
