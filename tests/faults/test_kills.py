@@ -19,6 +19,7 @@ from tests.faults.processes import PATIENCE, gone, start, text, wait_for
 pytestmark = pytest.mark.faults
 long = pytest.mark.long
 WHOLE = {}
+MOST = 2 * EVERY  # steps taken again: a state that was being written beside the training is lost
 
 
 def unkilled(workers, tmp_path_factory):
@@ -87,7 +88,7 @@ def test_workers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
         assert drive(tmp_path, faults, workers, failures=kills) == 0, text(tmp_path)[-4000:]
         assert len(list(tmp_path.glob("steps.log.*"))) == kills
         each.repeated = repeated(tmp_path)
-        assert len(each.repeated) <= kills and max(each.repeated, default=0) <= EVERY
+        assert len(each.repeated) <= kills and max(each.repeated, default=0) <= MOST
         each.note = agree(tmp_path, whole, workers)
         assert not gone(tmp_path)
 
@@ -104,7 +105,7 @@ def test_drivers_are_killed(workers, kills, tmp_path, tmp_path_factory, case):
             assert drive(tmp_path, faults, workers) == -9, text(tmp_path)[-4000:]
         assert drive(tmp_path, faults, workers) == 0, text(tmp_path)[-4000:]
         each.repeated = repeated(tmp_path)
-        assert max(each.repeated, default=0) <= EVERY
+        assert max(each.repeated, default=0) <= MOST
         each.note = agree(tmp_path, whole, workers)
 
 
@@ -177,8 +178,7 @@ def test_a_worker_is_killed_while_it_writes_a_state(tmp_path, tmp_path_factory, 
         assert drive(tmp_path, faults, failures=3) == 0, text(tmp_path)[-4000:]
         assert len(list(tmp_path.glob("steps.log.*"))) == 3
         each.repeated = repeated(tmp_path)
-        # what stood when the worker died is taken up; it is written beside the training
-        assert len(each.repeated) >= 2 and max(each.repeated) <= 2 * EVERY
+        assert len(each.repeated) >= 2 and max(each.repeated) <= MOST
         each.note = agree(tmp_path, whole, 1)
         folder = next(tmp_path.glob("runs/*/states"))
         assert sorted(path.name for path in folder.iterdir()) == [
