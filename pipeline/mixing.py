@@ -31,13 +31,13 @@ def mixing(*targets: str) -> None:
         exact = {name: samplers.exact_scores(name) for name in laws}
         cells = [(name, each[name], settings) for name in laws for each in (exact, learned)]
         shown = [(name, learned[name], settings) for name in laws if name in convergence.SHOWN]
-        with connection.connect(params.cluster):
-            found = map_on_cluster(tuning.study, cells)
-            drifts = map_on_cluster(
-                convergence.step_size_bias, [(each, settings) for each in laws]
+        with connection.connect(params.cluster, dashboard=False):
+            found, drifts, approaches, singles = map_on_cluster(
+                (tuning.study, cells),
+                (convergence.step_size_bias, [(each, settings) for each in laws]),
+                (convergence.approach, shown),
+                (convergence.single_chains, shown),
             )
-            approaches = map_on_cluster(convergence.approach, shown)
-            singles = map_on_cluster(convergence.single_chains, shown)
         draws: dict[str, Any] = {}
         for study, (name, scores, _) in zip(found, cells, strict=True):
             iteration_cost.timed(study.final, scores, settings)

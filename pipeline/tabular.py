@@ -22,7 +22,7 @@ def tabular() -> None:
     folder, finished = PROJECT / "data" / "results" / "tabular", PROJECT / "runs" / "tabular"
     with open_stage("tabular") as (params, run, _):
         run.log_params(params.tabular.model_dump())
-        with connection.connect(params.cluster):
+        with connection.connect(params.cluster, dashboard=False):
             laws, tables, drawn = study.run_study(params.tabular, finished)
         frames = {"laws": pd.DataFrame(laws), "tables": pd.DataFrame(tables)}
         write_tables(frames, folder, run)

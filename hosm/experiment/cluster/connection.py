@@ -65,17 +65,18 @@ def unreachable(address: str) -> str | None:
 
 
 @contextmanager
-def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
+def connect(params: ClusterParams, echo: bool = True, dashboard: bool = True) -> Iterator[None]:
     """Join the cluster at RAY_ADDRESS, or start a local one and stop it at the end.
 
     All ports of a local cluster listen on loopback. Ray Tune needs its dashboard to free stopped
-    trials, and Ray Train to learn whether a run still goes on. No node is taken away from it, so
-    that nothing watches for that.
+    trials, and Ray Train to learn whether a run still goes on; mere calls start sooner without
+    it. No node is taken away from it, so that nothing watches for that.
     Nodes may still be joining the cluster, so it is given some time until all workers fit.
 
     Args:
         params: what a worker needs, and the local cluster's size.
         echo: whether what workers print appears here.
+        dashboard: whether a local cluster has one.
 
     Raises:
         StageError: the cluster does not answer or start, or the workers do not fit into its nodes.
@@ -95,7 +96,7 @@ def connect(params: ClusterParams, echo: bool = True) -> Iterator[None]:
             "address": "local",  # not one that another program started on this machine
             "num_cpus": params.local_cpus,
             "object_store_memory": params.object_store_mb * 2**20,
-            "include_dashboard": True,
+            "include_dashboard": dashboard,
             "dashboard_host": LOOPBACK,
             "_node_ip_address": LOOPBACK,
         }

@@ -1,5 +1,6 @@
 """Ray: the plain loop and Ray Train agree, one worker and two agree, runs resume."""
 
+import math
 import os
 import signal
 import subprocess
@@ -117,8 +118,10 @@ def test_calls_are_spread_over_cpus_in_order_and_on_one_thread(local_cluster):
     def call(number, scale):
         return number * scale, torch.get_num_threads()
 
-    found = map_on_cluster(call, [(number, 2.0) for number in range(5)])
+    numbers = [(number, 2.0) for number in range(5)]
+    found, roots, none = map_on_cluster((call, numbers), (math.sqrt, [(4.0,)]), (call, []))
     assert found == [(2.0 * number, 1) for number in range(5)]
+    assert roots == [2.0] and none == []
 
 
 def test_a_call_that_fails_is_named(local_cluster):
@@ -128,7 +131,7 @@ def test_a_call_that_fails_is_named(local_cluster):
         return number / 2
 
     with pytest.raises(StageError, match=r"a call of halve failed: ValueError\('3 is odd'\)"):
-        map_on_cluster(halve, [(2,), (3,), (4,)])
+        map_on_cluster((halve, [(2,), (3,), (4,)]))
 
 
 def test_a_failing_run_ends_in_one_line(local_cluster, tmp_path):

@@ -1,12 +1,12 @@
 """All cells of the benchmark of tables, each on one CPU of a Ray cluster."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,21 +49,27 @@ def _code() -> str:
 def _finished_rows(work: Cell | tuple[str, int], test_points: int, folder: Path) -> list[Row]:
     """Return the rows of a cell or of a split of a real table, made now or by a stopped run."""
     depends = {"code": _code()}
-    if isinstance(work, Cell):
-        parts = FinishedParts(folder, depends | {"test_points": test_points})
-        rows: list[Row] = parts.part(asdict(work), partial(cell_rows, work, test_points))
-    else:
-        rows = FinishedParts(folder, depends).part([*work], partial(table_rows, *work))
+    with _warnings_of_data_ignored():  # the rows say what was chosen
+        if isinstance(work, Cell):
+            parts = FinishedParts(folder, depends | {"test_points": test_points})
+            rows: list[Row] = parts.part(asdict(work), partial(cell_rows, work, test_points))
+        else:
+            rows = FinishedParts(folder, depends).part([*work], partial(table_rows, *work))
     print(f"{work}: {rows[0]['seconds']:.0f} s", flush=True)
     return rows
 
 
-def _part_of_the_study(part: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Return what a part of the study returns."""
+def _draws(rows: int) -> Arrays:
+    """Return draws of digits, which are shown as they are."""
+    with _warnings_of_data_ignored():
+        return digits_draws(rows)
+
+
+@contextmanager
+def _warnings_of_data_ignored() -> Iterator[None]:
     with warnings.catch_warnings():
-        # of the data: rows say what was chosen, and draws are shown as they are
         warnings.simplefilter("ignore", UserWarning)
-        return part()
+        yield
 
 
 def run_study(params: TabularParams, folder: Path) -> tuple[list[Row], list[Row], Arrays]:
@@ -78,10 +84,8 @@ def run_study(params: TabularParams, folder: Path) -> tuple[list[Row], list[Row]
         and pictures (see `draws.digits_draws`).
     """
     laws, tables = cells(params), [*product(params.tables, params.splits)]
-    work: list[Cell | tuple[str, int]] = [*laws, *tables]
-    fits = [partial(_finished_rows, each, params.test_points, folder) for each in work]
-    parts = [partial(digits_draws, params.drawn_from), *fits]  # the longest one first
-    drawn, *found = map_on_cluster(_part_of_the_study, [(part,) for part in parts])
+    fits = [(each, params.test_points, folder) for each in (*laws, *tables)]
+    (drawn,), found = map_on_cluster((_draws, [(params.drawn_from,)]), (_finished_rows, fits))
     return [*chain(*found[: len(laws)])], [*chain(*found[len(laws) :])], drawn
 
 
