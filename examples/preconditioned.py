@@ -129,7 +129,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         print("--quick: a run this small shows that the script works; its numbers mean nothing")
-        options.points, options.chains, options.steps, options.fit_steps = 500, 4, 200, 50
+        options.points, options.chains, options.steps, options.fit_steps = 150, 4, 100, 50
     law, *_ = truth = bad_law(options.seed)
     pilot = law.sample(options.points, torch.Generator().manual_seed(options.seed + 1))
     eye = torch.eye(DIMENSION, dtype=torch.float64)

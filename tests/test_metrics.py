@@ -409,9 +409,9 @@ def test_illegal_arguments_are_refused(call, message):
 def test_sliced_wasserstein_of_a_shift_and_of_a_scale():
     """Along theta a shift moves by theta . b, and of normal points a scale s by |s - 1| |x|."""
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(2000, 3, generator=generator, dtype=torch.float64)
+    x = torch.randn(100, 3, generator=generator, dtype=torch.float64)
     b = torch.tensor([3.0, 0.0, 4.0], dtype=torch.float64)
-    found = sliced_wasserstein(x + b, x[torch.randperm(2000)], generator, directions=20_000)
+    found = sliced_wasserstein(x + b, x.flip(0), generator, directions=20_000)
     # the mean of (theta . b)^2 is |b|^2 / D, known to 1 % at this many directions
     assert found == pytest.approx(5 / 3**0.5, rel=0.01)
     found = sliced_wasserstein(3 * x, x, generator, directions=20_000)

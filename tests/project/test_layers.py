@@ -1,6 +1,7 @@
 """The structure: imports go one way, folder by folder; functions are short; exports are named."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -73,14 +74,16 @@ def named(paths):
     return [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in paths]
 
 
+@functools.cache
 def imports(path):
     """Every dotted name that a file imports."""
+    names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
 
 
 def section(path, root):

@@ -29,6 +29,7 @@ def files_of(name):
     return {file for file in files if (ROOT / file).exists()} - UNREAD
 
 
+@functools.cache
 def direct(path):
     """Files of the project that a file imports."""
     names = set()
@@ -42,11 +43,13 @@ def direct(path):
     return {file for name in names if name.startswith("hosm") for file in files_of(name)}
 
 
+@functools.cache
 def does_something(path):
     """Whether a file holds more than a docstring."""
     return len(ast.parse((ROOT / path).read_text()).body) > 1
 
 
+@functools.cache
 def closure(path):
     """A file and everything of the project that it imports, directly or not."""
     seen, todo = set(), [path]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from dataclasses import replace
 from itertools import combinations
 
 import matplotlib as mpl
@@ -16,11 +15,24 @@ from hosm.experiment.training_losses.figures import training_figure
 
 
 @pytest.fixture(scope="module")
-def written(results, tmp_path_factory):
-    before = dict(mpl.rcParams)
-    paths = figures.write_all(results, tmp_path_factory.mktemp("written") / "figures")
+def pages(results, tmp_path_factory):
+    """All figures, drawn once: the files by name, and the places of the titles by name."""
+    before, places = dict(mpl.rcParams), {}
+
+    def kept(figure, path):
+        style.save_figure(figure, path)
+        places[path.name] = _titles(figure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "save_figure", kept)
+        paths = figures.write_all(results, tmp_path_factory.mktemp("written") / "figures")
     assert dict(mpl.rcParams) == before
-    return paths
+    return paths, places
+
+
+@pytest.fixture(scope="module")
+def written(pages):
+    return pages[0]
 
 
 def test_every_figure_is_a_small_png_of_page_width(written):
@@ -84,21 +96,18 @@ def test_a_process_that_is_killed_while_it_draws_is_named(monkeypatch, tmp_path)
 
 
 def _titles(figure):
-    """Return the places of a figure's titles, in pixels, by their words."""
-    figure.canvas.draw()
+    """Return a drawn figure's width and the places of its titles, in pixels, by their words."""
     titles = [text for ax in figure.axes for text in (ax.title, ax._left_title) if text.get_text()]
-    return {text.get_text(): text.get_window_extent().padded(-3) for text in titles}
+    found = {text.get_text(): text.get_window_extent().padded(-3) for text in titles}
+    return figure.bbox.width, found
 
 
-def test_no_title_leaves_the_figure_or_covers_another(results, monkeypatch, tmp_path):
-    seven = {f"model-{i}": frame for i in range(7) for frame in [*results.training.values()][:1]}
-    drawn = {}
-    keep = lambda figure, path: drawn.update({path.name: figure})  # noqa: E731
-    monkeypatch.setattr(figures, "save_figure", keep)
-    figures.write_all(replace(results, training=seven), tmp_path)
-    for name, figure in drawn.items():
-        places = _titles(figure)
+def test_no_title_leaves_the_figure_or_covers_another(results, pages):
+    frame = next(iter(results.training.values()))
+    seven = training_figure({f"model-{i}": frame for i in range(7)})
+    seven.canvas.draw()
+    for name, (width, places) in {**pages[1], "seven models": _titles(seven)}.items():
         for words, place in places.items():
-            assert place.x0 >= 0 and place.x1 <= figure.bbox.width, (name, words)
+            assert place.x0 >= 0 and place.x1 <= width, (name, words)
         for (one, place), (other, beside) in combinations(places.items(), 2):
             assert not place.overlaps(beside), (name, one, other)
