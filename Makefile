@@ -61,10 +61,10 @@ test-cluster: install ## tests that start Ray, MLflow and DVC
 test-slow: install ## tests that train for minutes
 	pytest -m "slow and not cluster" --timeout 1800
 
-faults: install ## kill, fill and damage everything, 15 minutes on 2 cores; ends with a table
+faults: install ## kill, fill and damage everything, 35 minutes on 2 cores; ends with a table
 	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m faults -n 2 --dist worksteal --timeout 1800
 
-faults-quick: install ## the part of that which takes 3 minutes
+faults-quick: install ## the shorter part of that
 	FAULTS_SEED=$(SEED) OMP_NUM_THREADS=1 pytest tests/faults -m "faults and not long" -n 2 --dist worksteal --timeout 1800
 
 fuzz: install ## look for files that a reader does not take well, ten minutes, goes on where it stopped

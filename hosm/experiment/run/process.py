@@ -1,5 +1,6 @@
 """What every stage does around its work: find the project, report errors, end with its parent."""
 
+import atexit
 import ctypes
 import inspect
 import logging
@@ -150,4 +151,16 @@ def main(stage: Callable[..., None], *arguments: str) -> None:
         raise SystemExit(1) from error
     except KeyboardInterrupt as error:
         print("interrupted", file=sys.stderr)
+        if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+            atexit.register(_leave, 130)
         raise SystemExit(130) from error
+
+
+def _leave(status: int) -> None:
+    """End the process before Ray does, a thread of which may still wait and end it with 1.
+
+    What Ray has started on this machine ends with the process.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
