@@ -97,10 +97,12 @@ UNKNOWN = Load(math.nan, math.nan)
 
 
 def _load(before: Counters, after: Counters) -> Load:
-    """Return the load between two readings."""
+    """Return the load between two readings; it is unknown where they do not tell it."""
     wall = (after.clock - before.clock) * after.cores
     if after.clock - before.clock < LEAST:
         return UNKNOWN
+    if after.own < before.own:
+        return UNKNOWN  # a process of the family has ended, and its count is lost
     others = (after.used - before.used) - (after.own - before.own)
     return Load(max(0.0, others) / wall, (after.stolen - before.stolen) / wall)
 

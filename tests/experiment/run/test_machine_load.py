@@ -36,6 +36,12 @@ def test_more_of_this_process_than_of_all_is_the_rounding_of_the_counters():
     assert loads_of_rounds(readings(0.0, 0.99, own=1.0)) == [(0.0, 0.0)]
 
 
+def test_a_process_of_the_family_that_ends_takes_its_count_along():
+    """What it has used since it began would else be taken for the work of others in a second."""
+    (load,) = loads_of_rounds(readings(5.0, 6.5, own=-4.0))
+    assert math.isnan(load.others) and not load.busy
+
+
 def test_a_host_that_keeps_cores_disturbs_too():
     (load,) = loads_of_rounds(readings(0.0, 1.0, own=1.0, stolen=0.2))
     assert load == (0.0, pytest.approx(0.1)) and load.busy
