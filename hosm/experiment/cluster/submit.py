@@ -76,19 +76,27 @@ def _submitted(client: JobSubmissionClient, command: str) -> str:
         time.sleep(2)
 
 
-async def _show(client: JobSubmissionClient, job: str) -> None:
-    async for text in client.tail_job_logs(job):
-        print(masked(text), end="", flush=True)
-
-
 def _ended(client: JobSubmissionClient, job: str) -> JobStatus:
     """Show what a job prints until it ends, and return how it ended."""
+    shown = 0
+
+    async def show() -> None:
+        nonlocal shown
+        async for text in client.tail_job_logs(job):
+            print(masked(text), end="", flush=True)
+            shown += len(text)
+
     try:
-        asyncio.run(_show(client, job))
+        asyncio.run(show())
     except (ClientError, RuntimeError) as error:
-        print(f"the job's output is lost from here on: {masked(str(error))}", file=sys.stderr)
+        print(
+            f"the job's output comes at its end from here on: {masked(str(error))}",
+            file=sys.stderr,
+        )
     while not (status := client.get_job_status(job)).is_terminal():
         time.sleep(1)
+    # a job that ends may leave lines behind that Ray has not passed on, such as why it failed
+    print(masked(client.get_job_logs(job)[shown:]), end="", flush=True)
     return status
 
 
