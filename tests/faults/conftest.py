@@ -1,8 +1,8 @@
 """The table of cases that the suite prints at its end: tried, survived, lost.
 
 The moments of kills are drawn with FAULTS_SEED, which the table names (`make faults SEED=1`).
-Tests run in two processes, each with clusters of its own, since most of the time of a test is
-spent waiting; the table is of both.
+`make faults` runs two tests at once, each with clusters of its own, since one alone leaves half of
+two cores idle; the table is of both.
 """
 
 import os

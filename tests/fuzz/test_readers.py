@@ -219,7 +219,7 @@ SETTINGS = {
     "a number that is none": "profile: !!int x\n",
     "a fraction that is none": "profile: !!float x\n",
     "sixty to the power of a thousand": "profile: smoke\na: 1" + ":59" * 1000,
-    "ten thousand keys": "".join(f"k{j}: 1\n" for j in range(10**4)),
+    "a hundred thousand keys": "".join(f"k{j}: 1\n" for j in range(10**5)),
     "a key that is a list": "? [a]\n: 1\n",
     "a key that is a mapping": "? {a: 1}\n: 1\n",
     "a class of Python": "profile: !!python/object:os.system x\n",
@@ -236,9 +236,9 @@ SETTINGS = {
 def test_settings_that_are_none_end_in_one_line(tmp_path, name):
     path = tmp_path / "params.yaml"
     path.write_text(SETTINGS[name])
-    with pytest.raises(ValueError, match="params.yaml|profile") as caught:
+    assert ends_well("params", path) is None
+    with pytest.raises(ValueError, match="params.yaml|profile"):
         READERS["params"][1](path)
-    assert "\n" not in str(caught.value).strip()
 
 
 def test_an_archive_of_images_that_never_ends_is_refused(tmp_path):

@@ -60,8 +60,8 @@ def test_draws_have_the_covariance_of_the_operator():
     part = (3, 5, 5, 4)
     own, shared = cut(OWN, *part), cut(SHARED, *part)
     generator = torch.Generator().manual_seed(1)
-    drawn = draw(own, shared, 2500, generator, top=3, left=5).flatten(1)
+    drawn = draw(own, shared, 40_000, generator, top=3, left=5).flatten(1)
     wanted = dense(*part)
     scale = (wanted.diagonal().outer(wanted.diagonal()) + wanted.square()).sqrt()
     # five standard errors of that many draws
-    assert ((drawn.T @ drawn / len(drawn) - wanted).abs() / scale).max() < 5 / 50
+    assert ((drawn.T @ drawn / len(drawn) - wanted).abs() / scale).max() < 5 / 200

@@ -213,7 +213,7 @@ def test_a_model_of_scores_and_diagonal_is_asked_for_no_more():
 def test_adjusted_chains_keep_the_moments_of_every_target(name):
     """From exact draws, mean, second moments and energy stay within 4 standard errors."""
     law = getattr(energies, name)(torch.float64)
-    n = 10_000
+    n = 20_000
     x0 = law.sample(n, generator(1))
     dense = lambda x: (law.score(x), law.hessian(x))  # noqa: E731
     kernels = {
@@ -222,7 +222,7 @@ def test_adjusted_chains_keep_the_moments_of_every_target(name):
         "abs": ozaki(law.score_and_diagonal, 1.0, "abs", log_prob=law.log_prob),
         "full": ozaki(dense, 1.0, "langevin", form="full", log_prob=law.log_prob),
     }
-    exact = law.sample(200_000, generator(2))
+    exact = law.sample(400_000, generator(2))
 
     def statistics(x):
         energy = law.log_prob(x).unsqueeze(-1)

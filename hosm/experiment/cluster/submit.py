@@ -77,7 +77,11 @@ def _submitted(client: JobSubmissionClient, command: str) -> str:
 
 
 def _ended(client: JobSubmissionClient, job: str) -> JobStatus:
-    """Show what a job prints until it ends, and return how it ended."""
+    """Show what a job prints until it ends, and return how it ended.
+
+    A job that ends may leave lines behind that Ray has not passed on, such as why it failed; they
+    are asked for at the end.
+    """
     shown = 0
 
     async def show() -> None:
@@ -89,14 +93,13 @@ def _ended(client: JobSubmissionClient, job: str) -> JobStatus:
     try:
         asyncio.run(show())
     except (ClientError, RuntimeError) as error:
-        print(
-            f"the job's output comes at its end from here on: {masked(str(error))}",
-            file=sys.stderr,
-        )
+        print(f"more of the job's output comes at its end: {masked(str(error))}", file=sys.stderr)
     while not (status := client.get_job_status(job)).is_terminal():
         time.sleep(1)
-    # a job that ends may leave lines behind that Ray has not passed on, such as why it failed
-    print(masked(client.get_job_logs(job)[shown:]), end="", flush=True)
+    try:
+        print(masked(client.get_job_logs(job)[shown:]), end="", flush=True)
+    except (OSError, RuntimeError) as error:
+        print(f"the rest of the job's output is lost: {masked(str(error))}", file=sys.stderr)
     return status
 
 

@@ -125,11 +125,13 @@ def _trial(config: dict[str, Any], carried: _Carried) -> None:
     notes: list[str] = []
     states = SavedStates(f"{carried.place}/{key_of(cell)}", carried.cluster.checkpoints_kept)
     state = states.newest(tell=notes.append)
+    kept = state is not None and "tables" in state
     if state is None or "tables" not in state:
         tables = carried.trial(cell, _trainer(carried), states.save, state)
         state = {"tables": {name: json.dumps(rows) for name, rows in tables.items()}}
         states.save(state, FINISHED)
-    tune.report({"tables": json.dumps(state["tables"]), "notes": "; ".join(notes)})
+    told = {"tables": json.dumps(state["tables"]), "notes": "; ".join(notes), "kept": kept}
+    tune.report(told)
 
 
 def _tables(metrics: dict[str, Any] | None) -> Tables:
@@ -231,14 +233,17 @@ def run_grid(grid: Grid, name: str, tell: Callable[[Cell, Tables, str], None]) -
         StageError: a trial crashed; the others have run, and a restart tries it again.
     """
     ended: list[Cell] = []
+    worked: list[Cell] = []  # of them, those that no earlier start had finished
     began = time.monotonic()
 
     def listen(cell: Cell, metrics: dict[str, Any], status: str) -> None:
         ended.append(cell)
         tables = _tables(metrics)
         counted = f"[{len(ended)}/{len(grid.cells)}] {_name(cell)}: {status.lower()}"
-        if more := len(grid.cells) - len(ended):
-            left = (time.monotonic() - began) / len(ended) * more
+        if not metrics.get("kept"):
+            worked.append(cell)
+        if worked and (more := len(grid.cells) - len(ended)):
+            left = (time.monotonic() - began) / len(worked) * more
             counted = f"{counted}, about {in_words(left)} left"
         print(f"{counted}  {grid.show(tables)}", flush=True)
         if notes := metrics.get("notes"):

@@ -64,6 +64,26 @@ def test_a_second_sigterm_does_not_end_what_the_first_one_began():
     assert process.returncode == 130
 
 
+RAY = """
+import atexit, os, sys, types
+from hosm.experiment.run.process import main
+
+sys.modules["ray"] = types.SimpleNamespace(is_initialized=lambda: True)
+atexit.register(os._exit, 1)  # as a thread of Ray ends the process that shuts Ray down
+
+def stage():
+    print("kept")  # into a pipe, so that it waits to be written
+    raise KeyboardInterrupt
+
+main(stage)
+"""
+
+
+def test_a_stopped_run_has_its_own_status_whatever_ray_does_at_the_end():
+    done = subprocess.run([sys.executable, "-c", RAY], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "kept\n", "interrupted\n")
+
+
 def test_wrong_arguments_are_an_error():
     def stage(name):
         raise AssertionError(name)
