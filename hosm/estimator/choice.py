@@ -10,14 +10,16 @@ which is half of the squared error of the score up to a constant of the data (Hy
 little noise. Scores that follow their own sample too closely look better by this loss somewhat
 longer than their derivatives do, so that simple ones are preferred, by the rule of one standard
 error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
-3.4.3): of the candidates whose loss is within one standard error of the least (of the difference,
-over rows), a Gaussian if there is one, else a law without kernels, else one whose kernels of
-single columns are not narrower than usual, and of several the one whose second derivatives vary
-least between points. It says which law and which kernels; of their penalties, the one of the least
-loss is taken, since those that smooth more lose more by bias. What else was tried is in
-reports/negative-results.md. Where there are no more rows than columns, the Gaussian of Ledoit and
-Wolf at the least sigma is all that is fitted: there, larger ones had smaller errors of the score
-and larger ones of the Hessian.
+3.4.3): of the candidates whose loss is within one standard error (of the difference, over rows) of
+that of the best one, a Gaussian if there is one, else one whose kernels of single columns are not
+narrower than usual, and of several the one whose second derivatives vary least between points. It
+says which law and which kernels; of their penalties, the one of the least loss is taken, since
+those that smooth more lose more by bias. The best one is that whose loss is least after two
+standard errors of its difference from the Gaussian's were added: with heavy tails the least mean
+may rest on one row.
+What else was tried is in reports/negative-results.md. Where there are no more rows than columns,
+the Gaussian of Ledoit and Wolf at the least sigma is all that is fitted: there, larger ones had
+smaller errors of the score and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -43,13 +45,15 @@ from hosm.estimator.kernel_correction import (
     linear_terms,
     quadratic,
 )
-from hosm.estimator.simple_laws import SimpleLaw, shrunk_covariance, simple_laws
+from hosm.estimator.shrunk_covariance import shrunk_covariance
+from hosm.estimator.simple_laws import SimpleLaw, simple_laws
 
 __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 
 FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
-WORSE = 1.0  # standard errors that a candidate's loss may be above the least
+WORSE = 1.0  # standard errors that a candidate's loss may be above that of the best one
+SURE = 2.0  # standard errors that are added to the losses of which the best one has the least
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
 COLUMN_FACTORS = (0.3, 1.0, 3.0)  # on the kernels of single columns
 # factor and number in each column; narrow ones of the largest factor alone
@@ -138,9 +142,24 @@ class Candidate:
         return float(change.mean()), float(change.std()) / math.sqrt(len(change))
 
 
+def _surest(candidates: Sequence[Candidate], first: Candidate) -> Candidate:
+    """Return the candidate whose loss is least even if chance has favoured it.
+
+    That is, whose mean difference from the loss of `first` is least after two standard errors were
+    added. One point with a huge second derivative can make a mean the least, and its standard
+    error so large that anything is within it.
+    """
+
+    def pessimistic(candidate: Candidate) -> float:
+        worse, error = candidate.against(first)
+        return worse + SURE * error
+
+    return min(candidates, key=pessimistic)
+
+
 def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates whose loss may well be the least."""
-    best = min(candidates, key=lambda each: float(each.loss.mean()))
+    best = _surest(candidates, candidates[0])
     found = []
     for each in candidates:
         worse, error = each.against(best)
@@ -149,16 +168,18 @@ def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     return found
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool, bool, float]:
     """Return what is less for a simpler candidate; kernels narrower than is usual come last."""
-    narrow = candidate.knots > KNOTS
-    return not candidate.constant, candidate.width is not None, narrow, candidate.variation
+    return not candidate.constant, candidate.knots > KNOTS, candidate.variation
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the best penalty of the simplest candidate whose loss may well be the least."""
-    left = _may_be_best(candidates)
-    simplest = min(left, key=_complexity)
+    """Return the best penalty of the simplest candidate whose loss may well be the least.
+
+    Args:
+        candidates: at least one; losses are compared with that of the first.
+    """
+    simplest = min(_may_be_best(candidates), key=_complexity)
     alike = [each for each in candidates if each.kind == simplest.kind]
     return min(alike, key=lambda each: float(each.loss.mean()))
 

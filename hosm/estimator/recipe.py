@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hosm.estimator.simple_laws import shrunk_covariance
+from hosm.estimator.shrunk_covariance import shrunk_covariance
 from hosm.networks import MLP
 from hosm.scores import ScoreModel, outputs_per_coordinate
 from hosm.training import HeadsObjective, Progress, Settings, fit

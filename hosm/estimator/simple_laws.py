@@ -1,8 +1,10 @@
-r"""The simple laws that a table may follow: one Gaussian, or a mixture of a few.
+r"""The simple laws that a table may follow: one Gaussian, one with other tails, or a mixture.
 
 They are what anything learned has to beat, and what it starts from. One Gaussian has the
 covariance of Ledoit and Wolf ("A Well-Conditioned Estimator for Large-Dimensional Covariance
-Matrices", 2004), and also that of the data where there are points enough. Mixtures are fitted by
+Matrices", 2004), and also that of the data where there are points enough. The elliptical law has
+ellipses for its contours as a Gaussian has, and tails as heavy as those of the data
+(`hosm.estimator.elliptical_law`). Mixtures are fitted by
 scikit-learn, with full, shared or diagonal covariances, and for each kind of covariance Schwarz's
 criterion (BIC, 1978) says of how many. Full ones are also shrunk, as by an inverse Wishart prior:
 with few rows in a cluster they are too thin in some direction. Which of these laws is taken,
@@ -22,8 +24,10 @@ import torch
 from torch import Tensor
 
 from hosm.distributions import GaussianMixture
+from hosm.estimator.elliptical_law import SCALES, elliptical_law
+from hosm.estimator.shrunk_covariance import shrunk_covariance
 
-__all__ = ["SimpleLaw", "shrunk_covariance", "simple_laws"]
+__all__ = ["SimpleLaw", "simple_laws"]
 
 MOST_TERMS = 10
 COVARIANCES = {"full": "full", "tied": "shared", "diag": "diagonal"}  # scikit-learn's name: ours
@@ -33,26 +37,15 @@ ITERATIONS = 200
 PRIORS = (1.0, 3.0, 10.0)  # of mixtures with full covariances
 
 
-def shrunk_covariance(x: Tensor) -> Tensor:
-    """Return the covariance of points x (n, D) by Ledoit and Wolf, shape (D, D)."""
-    x, (size, dimension) = x - x.mean(0), x.shape
-    covariance = x.mT @ x / size
-    target = covariance.trace() / dimension * torch.eye(dimension, dtype=x.dtype, device=x.device)
-    squares = x.square()
-    noise = (squares.mT @ squares / size - covariance.square()).sum() / size
-    distance = (covariance - target).square().sum().clamp_min(torch.finfo(x.dtype).tiny)
-    share = (noise / distance).clamp(0, 1)
-    return (1 - share) * covariance + share * target
-
-
 @dataclass(frozen=True)
 class SimpleLaw:
     """How a law is fitted to points.
 
     Attributes:
         terms: number of Gaussians, K.
-        covariance: `shrunk` (of Ledoit and Wolf; K = 1), or as scikit-learn names them: `full`,
-            `tied` or `diag`.
+        covariance: `shrunk` (of Ledoit and Wolf; K = 1), `multiples` (of one matrix, about one
+            mean, which is the elliptical law), or as scikit-learn names them: `full`, `tied` or
+            `diag`.
         prior: of `full` ones, rows over columns that speak for the halfway between the mean of
             all covariances and the diagonal of its own, 0 or more.
     """
@@ -64,6 +57,8 @@ class SimpleLaw:
     def __str__(self) -> str:
         if self.covariance == "shrunk":
             return "a Gaussian with the covariance of Ledoit and Wolf"
+        if self.covariance == "multiples":
+            return "an elliptical law with the tails of the data"
         kind = COVARIANCES[self.covariance]
         if self.terms == 1:
             return f"a Gaussian with a {kind} covariance"
@@ -79,6 +74,8 @@ class SimpleLaw:
         if self.covariance == "shrunk":
             one = x.new_ones(1)
             return GaussianMixture(one, x.mean(0, keepdim=True), shrunk_covariance(x)[None])
+        if self.covariance == "multiples":
+            return elliptical_law(x)
         return self.shrunk(_law(_fitted(x, self.terms, self.covariance, starts=2)), len(x))
 
     @property
@@ -154,8 +151,8 @@ def _by_criterion(x: Tensor, covariance: str) -> SimpleLaw | None:
 def simple_laws(x: Tensor, say: Callable[[str], None] = lambda words: None) -> list[SimpleLaw]:
     """Return the laws that points x, shape (n, D), standardised, float64, may follow.
 
-    The first is the Gaussian of Ledoit and Wolf; the others are one of each kind of covariance,
-    and those with full ones shrunk too.
+    The first is the Gaussian of Ledoit and Wolf, the second the elliptical law; the others are one
+    of each kind of covariance, and those with full ones shrunk too.
 
     Args:
         x: the points.
@@ -168,4 +165,4 @@ def simple_laws(x: Tensor, say: Callable[[str], None] = lambda words: None) -> l
         chosen += [law] if law else []
     full = [law for law in chosen if law.covariance == "full" and law.terms > 1]
     shrunk = [replace(law, prior=prior) for law in full for prior in PRIORS]
-    return [SimpleLaw(1, "shrunk"), *chosen, *shrunk]
+    return [SimpleLaw(1, "shrunk"), SimpleLaw(len(SCALES), "multiples"), *chosen, *shrunk]

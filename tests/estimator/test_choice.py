@@ -63,16 +63,26 @@ def test_narrow_kernels_of_columns_are_taken_only_where_no_others_may_be_best():
     assert best_of([far, narrow]) is narrow
 
 
-def test_a_simple_law_that_may_be_best_comes_before_kernels_and_a_gaussian_first():
+def test_a_gaussian_that_may_be_best_comes_first():
     noise = _normal(400, 2)
     apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
     two = replace(_candidate(noise[:, 0], 3.0), law=SimpleLaw(2, "full"))
     kernels = _candidate(noise[:, 0], 1.0, width=0.5)
-    assert best_of([kernels, two]) is two
+    assert best_of([kernels, two]) is kernels
     gaussian = _candidate(noise[:, 0] + apart + 0.04, 0.0)
     assert best_of([kernels, two, gaussian]) is gaussian
     far = _candidate(noise[:, 0] + apart + 0.06, 0.0)
-    assert best_of([kernels, two, far]) is two
+    assert best_of([kernels, two, far]) is kernels
+
+
+def test_a_mean_that_rests_on_one_row_does_not_make_everything_as_good():
+    noise = _normal(400, 2)
+    gaussian = _candidate(noise[:, 0], 0.0)
+    better = replace(_candidate(noise[:, 0] - 1, 1.0), law=SimpleLaw(2, "full"))
+    lucky = _candidate(noise[:, 0].clone(), 1e4, width=0.35)
+    lucky.loss[7] -= 2000.0  # a mean of -5, with a standard error of 5
+    assert best_of([gaussian, better, lucky]) is better
+    assert best_of([gaussian, lucky]) is gaussian
 
 
 def test_kernels_do_not_bend_the_score_at_will_beyond_the_rows(monkeypatch):

@@ -3,26 +3,19 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.covariance import ledoit_wolf
 
-from hosm.estimator.simple_laws import SimpleLaw, shrunk_covariance, simple_laws
+from hosm.estimator.elliptical_law import SCALES
+from hosm.estimator.simple_laws import SimpleLaw, simple_laws
 from tests.tolerances import FLOAT64
 
 RNG = np.random.default_rng(0)
+ELLIPTICAL = SimpleLaw(len(SCALES), "multiples")
 TWO = torch.from_numpy(np.r_[RNG.normal(size=(300, 2)), RNG.normal(size=(300, 2)) * 0.5 + 5])
 
 
-@pytest.mark.parametrize("size", [(20, 30), (500, 4)])
-def test_the_shrunk_covariance_is_that_of_ledoit_and_wolf(size):
-    x = RNG.normal(size=size) @ RNG.normal(size=(size[1], size[1]))
-    expected, _ = ledoit_wolf(x)
-    found = shrunk_covariance(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(found, expected, **FLOAT64)
-
-
-def test_the_first_law_is_the_shrunk_gaussian_and_clusters_are_found():
+def test_the_first_laws_are_the_gaussian_and_the_elliptical_one_and_clusters_are_found():
     laws = simple_laws(TWO)
-    assert laws[0] == SimpleLaw(1, "shrunk")
+    assert laws[:2] == [SimpleLaw(1, "shrunk"), ELLIPTICAL]
     assert SimpleLaw(2, "diag") in laws
 
 
@@ -36,11 +29,12 @@ def test_a_mixture_has_the_clusters_of_the_data(kind):
 
 def test_laws_have_no_more_numbers_than_the_data_bear():
     few = torch.from_numpy(RNG.normal(size=(12, 40)))
-    assert all(law.covariance in ("shrunk", "diag") for law in simple_laws(few))
+    assert all(law.covariance in ("shrunk", "multiples", "diag") for law in simple_laws(few))
 
 
 def test_a_law_says_what_it_is():
     assert str(SimpleLaw(3, "tied")) == "a mixture of 3 Gaussians with shared covariances"
+    assert str(ELLIPTICAL) == "an elliptical law with the tails of the data"
 
 
 def test_a_prior_draws_covariances_towards_their_target():

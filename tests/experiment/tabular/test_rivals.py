@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hosm.distributions import GaussianMixture
-from hosm.estimator.simple_laws import shrunk_covariance
+from hosm.estimator.shrunk_covariance import shrunk_covariance
 from hosm.experiment.tabular.study import rivals
 from tests.tolerances import FLOAT64
 
