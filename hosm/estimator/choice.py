@@ -11,15 +11,15 @@ little noise. Scores that follow their own sample too closely look better by thi
 longer than their derivatives do, so that simple ones are preferred, by the rule of one standard
 error of Breiman, Friedman, Olshen and Stone ("Classification and Regression Trees", 1984, section
 3.4.3): of the candidates whose loss is within one standard error (of the difference, over rows) of
-that of the best one, a Gaussian if there is one, else one whose kernels of single columns are not
-narrower than usual, and of several the one whose second derivatives vary least between points. It
-says which law and which kernels; of their penalties, the one of the least loss is taken, since
-those that smooth more lose more by bias. The best one is that whose loss is least after two
-standard errors of its difference from the Gaussian's were added: with heavy tails the least mean
-may rest on one row.
-What else was tried is in reports/negative-results.md. Where there are no more rows than columns,
-the Gaussian of Ledoit and Wolf at the least sigma is all that is fitted: there, larger ones had
-smaller errors of the score and larger ones of the Hessian.
+that of the best one, a Gaussian if there is one, else a mixture without kernels (score matching
+hardly sees how much probability each cluster has, and likelihood does), else one whose kernels of
+single columns are not narrower than usual, and of several the one whose second derivatives vary
+least between points. It says which law and which kernels; of their penalties, the one of the least
+loss is taken, since those that smooth more lose more by bias. The best one is that whose loss is
+least after two standard errors of its difference from the Gaussian's were added: with heavy tails
+the least mean may rest on one row. What else was tried is in reports/negative-results.md. Where
+there are no more rows than columns, the Gaussian of Ledoit and Wolf at the least sigma is all that
+is fitted: there, larger ones had smaller errors of the score and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -132,6 +132,11 @@ class Candidate:
         return self.law.terms == 1 and self.width is None
 
     @property
+    def mixture(self) -> bool:
+        """Whether it is a mixture, of several means, without kernels."""
+        return self.law.means > 1 and self.width is None
+
+    @property
     def kind(self) -> tuple[SimpleLaw, float | None, float, int, float]:
         """All but the penalty: the law, its kernels, and the noise scale."""
         return self.law, self.width, self.scale, self.knots, self.sigma
@@ -168,9 +173,10 @@ def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     return found
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, float]:
     """Return what is less for a simpler candidate; kernels narrower than is usual come last."""
-    return not candidate.constant, candidate.knots > KNOTS, candidate.variation
+    narrow = candidate.knots > KNOTS
+    return not candidate.constant, not candidate.mixture, narrow, candidate.variation
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:

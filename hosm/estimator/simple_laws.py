@@ -65,6 +65,11 @@ class SimpleLaw:
         shrunk = ", shrunk" if self.prior else ""
         return f"a mixture of {self.terms} Gaussians with {kind} covariances{shrunk}"
 
+    @property
+    def means(self) -> int:
+        """The number of means: one of the elliptical law, however many Gaussians it has."""
+        return 1 if self.covariance == "multiples" else self.terms
+
     def fit(self, x: Tensor) -> GaussianMixture:
         """Return the law that fits points x, shape (n, D), float64.
 

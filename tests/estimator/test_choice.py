@@ -10,6 +10,7 @@ from sklearn.covariance import LedoitWolf
 
 from hosm.estimator import choice
 from hosm.estimator.choice import Candidate, best_of, choose, deal, warn_of_choice
+from hosm.estimator.elliptical_law import SCALES
 from hosm.estimator.kernel_correction import KNOTS, bumps_at, quadratic
 from hosm.estimator.simple_laws import SimpleLaw
 from tests.tolerances import ILL_CONDITIONED
@@ -63,16 +64,18 @@ def test_narrow_kernels_of_columns_are_taken_only_where_no_others_may_be_best():
     assert best_of([far, narrow]) is narrow
 
 
-def test_a_gaussian_that_may_be_best_comes_first():
+def test_a_mixture_that_may_be_best_comes_before_kernels_and_a_gaussian_first():
     noise = _normal(400, 2)
     apart = noise[:, 1] - noise[:, 1].mean()  # its mean has a standard error of .05
     two = replace(_candidate(noise[:, 0], 3.0), law=SimpleLaw(2, "full"))
+    elliptical = replace(two, law=SimpleLaw(len(SCALES), "multiples"))
     kernels = _candidate(noise[:, 0], 1.0, width=0.5)
-    assert best_of([kernels, two]) is kernels
+    assert best_of([kernels, elliptical, two]) is two
+    assert best_of([kernels, elliptical]) is kernels
     gaussian = _candidate(noise[:, 0] + apart + 0.04, 0.0)
     assert best_of([kernels, two, gaussian]) is gaussian
     far = _candidate(noise[:, 0] + apart + 0.06, 0.0)
-    assert best_of([kernels, two, far]) is kernels
+    assert best_of([kernels, two, far]) is two
 
 
 def test_a_mean_that_rests_on_one_row_does_not_make_everything_as_good():
