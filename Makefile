@@ -130,7 +130,7 @@ classes: install ## figures 7 and 8 at length, goes on after a stop, two hours a
 tabular: install ## tables of few rows at length, many hours on 2 cores, goes on after a stop -> reports/whole/tabular
 	test -d build/tabular || git clone -q . build/tabular
 	cd build/tabular && git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && \
-	  PYTHONPATH=$(CURDIR)/build/tabular OMP_NUM_THREADS=1 dvc exp run \
+	  PYTHONPATH=$(CURDIR)/build/tabular OMP_NUM_THREADS=1 dvc exp run -S profile=paper \
 	  -S tabular.dimensions='$(DIMENSIONS)' -S tabular.sizes='$(SIZES)' -S tabular.seeds='$(SEEDS)' \
 	  -S tabular.splits='[0, 1, 2]' --single-item tabular
 	mkdir -p reports/whole/tabular && cp build/tabular/data/results/tabular/* reports/whole/tabular/
