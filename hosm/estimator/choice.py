@@ -15,11 +15,11 @@ that of the best one, a Gaussian if there is one, else a mixture without kernels
 hardly sees how much probability each cluster has, and likelihood does), else one whose kernels of
 single columns are not narrower than usual, and of several the one whose second derivatives vary
 least between points. It says which law and which kernels; of their penalties, the one of the least
-loss is taken, since those that smooth more lose more by bias. The best one is that whose loss is
-least after two standard errors of its difference from the Gaussian's were added: with heavy tails
-the least mean may rest on one row. What else was tried is in reports/negative-results.md. Where
-there are no more rows than columns, the Gaussian of Ledoit and Wolf at the least sigma is all that
-is fitted: there, larger ones had smaller errors of the score and larger ones of the Hessian.
+loss is taken, since those that smooth more lose more by bias. The best one has the least loss of
+those that are better than the Gaussian by more than one standard error: with heavy tails a mean
+may be the least by one row. What else was tried is in reports/negative-results.md. Where there are
+no more rows than columns, the Gaussian of Ledoit and Wolf at the least sigma is all that is
+fitted: there, larger ones had smaller errors of the score and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -53,7 +53,6 @@ __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above that of the best one
-SURE = 2.0  # standard errors that are added to the losses of which the best one has the least
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
 COLUMN_FACTORS = (0.3, 1.0, 3.0)  # on the kernels of single columns
 # factor and number in each column; narrow ones of the largest factor alone
@@ -147,24 +146,25 @@ class Candidate:
         return float(change.mean()), float(change.std()) / math.sqrt(len(change))
 
 
-def _surest(candidates: Sequence[Candidate], first: Candidate) -> Candidate:
-    """Return the candidate whose loss is least even if chance has favoured it.
+def _best(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate of the least loss, of those that are surely better than the first one.
 
-    That is, whose mean difference from the loss of `first` is least after two standard errors were
-    added. One point with a huge second derivative can make a mean the least, and its standard
-    error so large that anything is within it.
+    That is, by more than one standard error. One point with a huge second derivative can make a
+    mean the least, and its standard error so large that anything is within it.
     """
+    first = candidates[0]
 
-    def pessimistic(candidate: Candidate) -> float:
+    def surely_better(candidate: Candidate) -> bool:
         worse, error = candidate.against(first)
-        return worse + SURE * error
+        return worse < -WORSE * error
 
-    return min(candidates, key=pessimistic)
+    sure = [each for each in candidates if surely_better(each)]
+    return min(sure or [first], key=lambda each: float(each.loss.mean()))
 
 
 def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates whose loss may well be the least."""
-    best = _surest(candidates, candidates[0])
+    best = _best(candidates)
     found = []
     for each in candidates:
         worse, error = each.against(best)
