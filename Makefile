@@ -10,6 +10,9 @@ WALLPAPERS := lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds p
 SECONDS ?= 600 # of `make fuzz`
 SEED ?= 0 # of the moments at which `make faults` kills
 ENSEMBLE ?= [] # folders of further models, of `make photos`
+PORT := 5000 # of `make ui`
+# Where torch is taken from in place of pip's index: https://download.pytorch.org/whl/cpu has the CPU build.
+TORCH_INDEX ?=
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -29,6 +32,7 @@ $(VENV)/.experiment: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: Python 3.11 or newer is needed, $(PYTHON) is older; try make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(if $(TORCH_INDEX),$(PIP_INSTALL) --no-deps --index-url $(TORCH_INDEX) torch torchvision)
 	$(PIP_INSTALL) -e ".[pipeline,images]"
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
@@ -38,7 +42,7 @@ $(VENV)/.installed: $(VENV)/.experiment
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
-install: $(VENV)/.installed ## create .venv with the pinned dependencies
+install: $(VENV)/.installed ## create .venv with the pinned dependencies, 3 to 5 minutes; TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA
 
 repro: $(VENV)/.experiment ## run the whole experiment; the result is reports/index.html
 	python -m hosm.experiment.repro
@@ -194,8 +198,8 @@ scale: install ## the plan for up to 64 GPUs from times of this machine, ten min
 device-check: install ## does the GPU here train as the CPU does? six minutes -> reports/device; without one a rehearsal -> build/device
 	python -m hosm.experiment.cost.study.device reports/device
 
-ui: install ## MLflow's pages on http://127.0.0.1:5000
-	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port 5000 --workers 1 \
+ui: install ## MLflow's pages on http://127.0.0.1:5000; on another port by make ui PORT=5123
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 \
 	  --backend-store-uri sqlite:///$(CURDIR)/runs/mlflow.db
 
 docs: install ## the site: README, claims, examples, reference -> build/site/index.html

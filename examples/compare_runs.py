@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from mlflow import MlflowClient
 
 EXPERIMENT = "hosm"
-CELL = ["dataset", "regime", "sigma", "target", "rank"]
+# Sizes depend on the profile, so that estimates of two profiles have no mean.
+CELL = ["profile", "dataset", "regime", "sigma", "target", "rank"]
 
 
 def trials(uri: str) -> pd.DataFrame:
@@ -37,7 +38,11 @@ def trials(uri: str) -> pd.DataFrame:
     ids = [experiment.experiment_id] if experiment else []
     runs = client.search_runs(ids, chosen, max_results=50_000) if ids else []
     rows = [
-        {**{name: run.data.params[name] for name in (*CELL, "seed")}, "error": error}
+        {
+            "profile": run.data.tags.get("profile", ""),
+            **{name: run.data.params[name] for name in (*CELL[1:], "seed")},
+            "error": error,
+        }
         for run in runs
         if (error := run.data.metrics.get("hessian_error")) is not None
     ]
@@ -50,22 +55,22 @@ def trials(uri: str) -> pd.DataFrame:
 def compared(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard error over seeds of each cell, the least error first."""
     groups = table.groupby(CELL)["error"].agg(["mean", "sem", "count"])
-    return groups.sort_values(["dataset", "mean"]).reset_index()
+    return groups.sort_values(["profile", "dataset", "mean"]).reset_index()
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw the errors against the rank, a chart for each data set, a line for each target."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    datasets = list(dict.fromkeys(table["dataset"]))
-    figure = Figure(figsize=(4 * len(datasets), 3.2), layout="constrained")
-    axes = figure.subplots(1, len(datasets), squeeze=False)[0]
-    for ax, dataset in zip(axes, datasets, strict=True):
-        rows = table[table["dataset"] == dataset]
+    charts = list(table.groupby(["profile", "dataset"]))
+    figure = Figure(figsize=(4 * len(charts), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(charts), squeeze=False)[0]
+    for ax, ((profile, dataset), rows) in zip(axes, charts, strict=True):
         for key, part in rows.groupby(["regime", "sigma", "target"]):
             part = part.sort_values("rank")
             label = f"{key[2]}, {key[0]}, σ = {key[1]:g}"
             ax.errorbar(part["rank"], part["mean"], part["sem"], marker="o", label=label)
-        ax.set(title=dataset, xlabel="rank (0: a diagonal)", ylabel="squared error of the Hessian")
+        title = dataset if table["profile"].nunique() == 1 else f"{dataset}, {profile}"
+        ax.set(title=title, xlabel="rank (0: a diagonal)", ylabel="squared error of the Hessian")
         ax.set_xticks(sorted(rows["rank"].unique()))
         ax.set_yscale("log")
         ax.legend(fontsize=7)

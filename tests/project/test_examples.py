@@ -157,16 +157,23 @@ def test_compare_runs_reads_the_estimates_of_a_store(monkeypatch, tmp_path, caps
     with tracker.run("sweep") as parent:
         for seed, error in ((0, 7.0), (1, 9.0)):
             params = {**cell, "target": "moment", "seed": seed}
-            numbers, tags = {"hessian_error": error}, {"stage": "trial"}
+            numbers, tags = {"hessian_error": error}, {"stage": "trial", "profile": "laptop"}
             tracker.finished_child(parent, f"trial{seed}", params, numbers, tags)
             lost = {**params, "target": "residual"}
             tracker.finished_child(parent, f"lost{seed}", lost, numbers, tags, "FAILED")
+        small = {
+            **cell,
+            "target": "moment",
+            "seed": 0,
+        }  # newer, of other sizes: no mean with these
+        tags = {"stage": "trial", "profile": "smoke"}
+        tracker.finished_child(parent, "small", small, {"hessian_error": 90.0}, tags)
     capsys.readouterr()
     run(monkeypatch, "compare_runs.py", *out)
     printed = capsys.readouterr().out
-    assert (
-        "residual" not in printed
-        and "gaussian100 streaming   0.05 moment    15     8    1" in printed
-    )
+    lines = [line.split()[:7] for line in printed.splitlines()]
+    expected = ["gaussian100", "streaming", "0.05", "moment", "15"]
+    assert ["laptop", *expected, "8"] in lines and ["smoke", *expected, "90"] in lines
+    assert "residual" not in printed
     with Image.open(tmp_path / "compared.png") as image:
         assert image.width > 300

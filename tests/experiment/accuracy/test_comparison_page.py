@@ -130,7 +130,8 @@ def test_the_comparison_opens_by_rank_and_sigma_with_the_one_error_of_all(served
 def test_the_saved_view_lists_the_estimates_with_settings_and_error(served, seen):
     page = seen("experiments/1/runs?viewStateShareKey=estimates", "mlflow-estimates")
     assert "Error loading shared view state" not in page and "4</strong> matching runs" in page
-    for name in ("metrics.`hessian_error`", "params.`rank`", "params.`training.learning_rate`"):
+    settings = ("dataset", "rank", "sigma", "target")
+    for name in ("metrics.`hessian_error`", *(f"params.`{each}`" for each in settings)):
         assert f'col-id="{name}"' in page
     errors = re.findall(r'id="cell-metrics.`hessian_error`-\d+"[^>]*>([\d.]+)<', page)
     assert [float(error) for error in errors] == sorted(ERRORS)  # the least comes first

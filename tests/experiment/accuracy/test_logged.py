@@ -28,7 +28,7 @@ def logged_sweep(tmp_path_factory):
         with tracker.run("sweep") as parent:
             logged.describe(tracker, parent)
             for each in (estimate(), estimate(target="dsm-vr", rank=0), lost):
-                tags = {"git.commit": "abc", "sweep": "2026-11-30 19:00 UTC"}
+                tags = {"git.commit": "abc", "sweep": "2026-11-30 19:00 UTC", "profile": "smoke"}
                 logged.log_estimate(tracker, parent, SWEEP, "key", tags, each)
     return tracker
 
@@ -121,7 +121,7 @@ def test_what_diverged_has_failed_and_says_why(client, logged_sweep):
 def test_the_sweep_tells_how_to_compare_and_saves_the_view_that_it_names(client, logged_sweep):
     (run,) = client.search_runs([logged_sweep.experiment_id], "attributes.run_name = 'sweep'")
     note = run.data.tags["mlflow.note.content"]
-    for text in ("press *Compare*", "Parallel Coordinates", "`sigma` and `rank`", run.info.run_id):
+    for text in ("press *Compare*", "Parallel Coordinates", "target and sigma", run.info.run_id):
         assert text in note
     assert f"#/experiments/{logged_sweep.experiment_id}/runs?viewStateShareKey=estimates" in note
     tags = client.get_experiment(logged_sweep.experiment_id).tags
@@ -135,7 +135,16 @@ def test_the_sweep_tells_how_to_compare_and_saves_the_view_that_it_names(client,
         f"tags.`{name}`" for name in data.tags
     }
     shown = state["selectedColumns"][1:]
-    assert "tags.`sweep`" in shown and set(shown) < filled  # others would stay empty
+    # MLflow puts them in the order of the alphabet, params first, whatever ours is
+    assert shown[:4] == [f"params.`{name}`" for name in ("dataset", "rank", "sigma", "target")]
+    assert set(shown[4:]) == {"tags.`sweep`", "tags.`profile`"}
+    assert set(shown) < filled  # others would stay empty
+
+
+def test_the_page_and_the_sweep_say_the_same_of_the_error():
+    page = " ".join((ROOT / "docs" / "compare-runs.md").read_text().split())
+    (sentence,) = re.findall(r"`hessian_error` is the squared error.*?\.", logged.HOW_TO_COMPARE)
+    assert "(over the diagonal" in sentence and sentence in page
 
 
 def test_a_finished_sweep_shows_its_least_errors_by_rank_and_sigma(tmp_path):
@@ -157,4 +166,4 @@ def test_a_finished_sweep_shows_its_least_errors_by_rank_and_sigma(tmp_path):
     assert table[0] == ["dataset", "regime", "rank", "sigma 0.05", "sigma 0.1"]
     assert table[2] == ["gaussian100", "streaming", "0", "", "0.5 (dsm-vr)"]
     assert table[3] == ["gaussian100", "streaming", "15", "7.4 (moment)", "6.25 (moment)"]
-    assert "press *Compare*" in note
+    assert "press *Compare*" in note and "examples/compare_runs.py" in note

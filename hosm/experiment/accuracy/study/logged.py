@@ -42,19 +42,21 @@ MEASURED = {  # column of the sweep's table -> metric
 }
 HOW_TO_COMPARE = """\
 Each run below this one is one estimate of second-order scores: a data set, a noise scale \
-`sigma`, a `target` of training, a `rank` and a `seed`.
+`sigma`, a `target` of training, a `rank` and a `seed`. What Ray counts as one trial may \
+give several: a first-order score, and on it a second-order score for each target and rank.
 
 **To compare them:** open [the list of estimates](#/experiments/{experiment_id}/runs?\
-viewStateShareKey=estimates), which is also the view *Estimates* of the experiment's runs; tick \
-those of one data set, press *Compare*, and look at the *Parallel Coordinates Plot* by the \
-parameters `sigma` and `rank` and the metric `hessian_error`. Each line is an estimate; lines \
-that end low are good.
+viewStateShareKey=estimates), which is also the view *Estimates* of the experiment's runs; \
+search there for one data set, target and sigma; tick what is left, press *Compare*, and look at \
+the *Parallel Coordinates Plot* by the parameter `rank` and the metric `hessian_error`. Each line \
+is an estimate; lines that end low are good.
 
 `hessian_error` is the squared error of the estimated Hessian of the log-density, summed over its \
 entries (over the diagonal for diagonal models), as a mean over test points; less is better. It \
 means the same for every method. Where `target` is `dsm`, `dsm-vr` or `plain`, the Hessian comes \
-from differentiating the first-order score; otherwise it is the learned second-order score, and \
-`s1_hessian_error` tells what differentiating its first-order score would have given.
+from differentiating the first-order score: rank 0 stands there for no rank. Otherwise it is the \
+learned second-order score, and `s1_hessian_error` tells what differentiating its first-order \
+score would have given.
 
 Each estimate holds the picture of its learning curve and its numbers as a table under \
 *Artifacts*, and lasted from the start to the end of its training. An estimate whose training \
@@ -63,15 +65,15 @@ why. Estimates of several sweeps stand in one list; their tag `sweep` says when 
 see those of this one alone, search for ``tags.`mlflow.parentRunId` = "{run_id}"``.
 """
 LEAST = """
-**The least `hessian_error` of this sweep, with the target that has it** (as a mean over seeds):
+**The least `hessian_error` of this sweep, with the target that has it** (as a mean over seeds). \
+Other sweeps are not in it; `python examples/compare_runs.py` prints the estimates of all together.
 
 """
 CURVE = "hessian_error_on_the_way"
 VIEW = "Estimates"
 COLUMNS = (
-    *("metrics.hessian_error", "params.dataset", "params.sigma", "params.target", "params.rank"),
-    *("tags.sweep", "params.regime", "params.seed", "params.training.learning_rate"),
-    *("params.training.max_steps", "params.training.width"),
+    *("metrics.hessian_error", "params.dataset", "params.rank", "params.sigma", "params.target"),
+    *("tags.sweep", "tags.profile"),
 )
 
 
