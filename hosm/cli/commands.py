@@ -43,7 +43,10 @@ __all__ = ["denoise", "dimension", "fit", "hessian", "info", "ood", "sample"]
 DEFAULT_PATCHES, DEFAULT_STEPS = 50_000, 3000
 HOLD_MATRICES = (".npy", ".npz", ".tif", ".tiff")
 OF_TABLES = (*OF_COLUMNS, "method", "target", "weight_decay", "points")
-OF_PICTURES = ("map", "interval", "window", "directions", "draws", "gain", "sigma", "symmetries")
+OF_PICTURES = (
+    *("map", "interval", "window", "directions", "draws"),
+    *("gain", "sigma", "symmetries", "clipping"),
+)
 OF_LEARNING_PICTURES = ("noise", "pairs", "start")
 POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
 MOST_NAMED = 20  # columns whose numbers are printed one by one

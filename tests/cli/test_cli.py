@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas
 import pytest
+import tifffile
 from PIL import Image
 
 import hosm
@@ -195,6 +196,33 @@ def test_what_a_denoiser_of_pictures_writes_besides(facts, models, tmp_path):
         size = np.linalg.norm(maps["directions"].reshape(3, -1), axis=1)
         np.testing.assert_allclose(size, np.sqrt(values), **FLOAT32)
     assert out["files"] == ["out.npz"]
+
+
+def test_each_file_is_told_with_what_it_holds_and_its_unit(run, models, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    given = ("denoise", models["scene"], "x.png", "--sigma", "9", "--quiet", "-o")
+    _, out, _ = run(*given, "o.png", "--map", "map.png")
+    assert "\no.mean.png: the denoised picture, in the units of the input\n" in out
+    assert "\no.std.png: " in out and "\nmap.png: a picture of mean and" in out
+    _, out, _ = run(*given, "o.tif")
+    assert "in the units of the input squared; float32, which few viewers show\n" in out
+    with tifffile.TiffFile("o.mean.tif") as file:
+        about = json.loads(file.pages[0].description)["description"]
+    assert about == "the denoised picture, in the units of the input"
+    assert read_pages("o.mean.tif")[0].shape == SCENE.shape
+    _, out, _ = run(*given, "o.npz")
+    assert "\no.npz, variance: " in out
+
+
+def test_noise_that_is_cut_off_is_told_and_mended(run, models, tmp_path):
+    save(tmp_path / "x.png", np.clip(4 * (SCENE - 80), 0, 255))
+    given = ("denoise", models["scene"], "x.png", "--sigma", "30", "--quiet", "-o", "o.npy")
+    code, _, err = run(*given)
+    assert code == 0 and "where noise is cut off: it was put back" in err
+    mended = np.load("o.mean.npy")
+    code, _, err = run(*given, "--clipping", "ignore")
+    assert code == 0 and "come out too grey" in err
+    assert not np.array_equal(np.load("o.mean.npy"), mended) and mended.min() >= 0
 
 
 def test_info_tells_of_the_shipped_denoisers(facts):
@@ -607,7 +635,7 @@ def test_notes_are_lines_on_stderr_and_those_of_many_files_are_counted(run, mode
 
 def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(run, models, tmp_path):
     save(tmp_path / "x.png", np.where(SCENE > 100, 255, SCENE))
-    given = ("--sigma", "60", "--quiet")
+    given = ("--sigma", "60", "--clipping", "ignore", "--quiet")
     assert run("denoise", models["scene"], "x.png", "-o", "out.npy", *given)[0] == 0
     code, _, err = run("denoise", models["scene"], "x.png", "-o", "out.png", *given)
     mean, exact = read_pages("out.mean.png")[0], np.load("out.mean.npy")
