@@ -254,12 +254,15 @@ def parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     stride = "pixels from one patch to the next (default: {})"
 
-    made = _command(commands, "hessian", "write second derivatives of the log-density at points")
+    about = "write second derivatives of the log-density at points"
+    about += "\nBy default the diagonal is written: the second derivative along each column."
+    made = _command(commands, "hessian", about)
     for name in ("model", "data"):
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", required=True, help=OUT)
-    text = "write standard errors too, in a column NAME.std beside each NAME; of models in closed "
-    made.add_argument("--std", action="store_true", help=text + "form, what `hosm fit` makes")
+    text = "write standard errors of the diagonal too, in a column NAME.std beside each NAME; of "
+    text += "models in closed form, what `hosm fit` makes"
+    made.add_argument("--std", action="store_true", help=text)
     kind = made.add_mutually_exclusive_group()
     text = "write whole matrices, not diagonals, to a .npz or .npy file"
     kind.add_argument("--dense", action="store_true", help=text)

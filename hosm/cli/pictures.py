@@ -49,6 +49,10 @@ Facts = dict[str, Any]
 
 def is_picture_model(path: str) -> bool:
     """Return whether a model is one of pictures of any size. Errors as in `read_archive`."""
+    if path != SHIPPED and not Path(path).exists():
+        raise FileNotFoundError(
+            f"{path} does not exist; the model that comes with hosm is `{SHIPPED}`"
+        )
     return path == SHIPPED or read_archive(path)[1].get("kind") == "pictures"
 
 

@@ -313,6 +313,24 @@ def closed(tmp_path_factory):
     return str(folder / "m")
 
 
+def test_a_law_in_closed_form_has_no_rank_and_tells_its_gain_by_column(run, facts, tmp_path):
+    skewed = np.random.default_rng(0).normal(size=(300, 2))
+    skewed[:, 0] = np.exp(0.8 * skewed[:, 0])
+    data = save(tmp_path / "x.csv", skewed, NAMES[:2])
+    fitted = facts("fit", data, "-o", "m", "--sigma", ".1", "--seed", "0")
+    assert "rank" not in fitted
+    assert [*fitted].index("report") < [*fitted].index("noise_std")
+    model, found = hosm.ScoreEstimator.load("m"), facts("info", "m")["column_gain"]
+    pairs = zip(model.column_gain_, model.column_gain_error_, strict=True)
+    expected = [{"gain": gain, "standard_error": error} for gain, error in pairs]
+    assert found == dict(zip(NAMES, expected, strict=False))
+    code, out, err = run("hessian", "m", data, "-o", "h.csv", "--quiet")
+    assert code == 0
+    assert err == f"hosm hessian: note: {model.fitted_.gain.doubt(NAMES).rstrip('.')}\n"
+    assert "In column 'b' no gain over a plain Gaussian could be shown: do not read" in err
+    assert "\ncolumn_gain.a: gain " in run("info", "m")[1]
+
+
 def test_standard_errors_stand_beside_their_second_derivatives(facts, closed, tmp_path):
     data = save(tmp_path / "x.csv", X[:, :2], NAMES[:2])
     value, error = hosm.ScoreEstimator.load(closed).hessian_diag(X[:, :2], return_std=True)
@@ -473,7 +491,7 @@ BAD = {
     "NaN in an array": ("fit {}/nan.npy -o m", "in 1 of 80 rows, first in row 3, column 1;"),
     "std of matrices": (
         "hessian {table} {}/x.csv -o h.npz --std --dense",
-        "--std must be given for diagonals alone, got --dense",
+        "standard errors are known for the diagonal only; leave out --dense",
     ),
     "std of networks": ("hessian {table} {}/x.csv -o h.csv --std", "closed form"),
     "map of a stack": (
@@ -536,7 +554,17 @@ BAD = {
         "--device must be one that torch finds here, got 'moon'",
     ),
     "nowhere": ("fit {}/x.csv -o nowhere/m", "the folder nowhere of m does not exist"),
-    "no model": ("hessian {}/x.csv {}/x.csv -o h.csv", "damaged or no safetensors file"),
+    "no model": ("hessian {}/none.hosm {}/x.csv -o h.csv", "damaged or no safetensors file"),
+    "data first": (
+        "hessian {}/x.csv {table} -o h.csv",
+        "x.csv is no model; the model comes first, then the data",
+    ),
+    "picture first": ("denoise {}/x.png {scene} -o o.npz", "x.png is no model; the model comes"),
+    "photo": (
+        "denoise {}/x.png --model photo -o o.npz",
+        "photo does not exist; the model that comes with hosm is `photos`",
+    ),
+    "capital": ("fit {}/x.csv -o m --drop B", "got 'B'; did you mean 'b'?"),
     "columns": ("hessian {table} {}/two.csv -o h.csv", "X has 2 features"),
     "other names": (
         "hessian {table} {}/other.csv -o h.csv",
@@ -580,7 +608,7 @@ BAD = {
         "ood {table} {}/x.csv --reference {}/one.csv",
         "reference must hold 4 points or more, got 1",
     ),
-    "info": ("info {}/x.csv", "damaged or no safetensors file"),
+    "info": ("info {}/x.csv", "x.csv is no model"),
 }
 
 
@@ -692,6 +720,7 @@ def folder(tmp_path_factory):
         save(place / name, values, names)
     Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(place / "colour.png")
     (place / "text.csv").write_text("a,b\n1,2\n3,red\n")
+    (place / "none.hosm").write_bytes(b"no model")
     (place / "sizes").mkdir()
     save(place / "sizes" / "1.png", PHOTO)
     save(place / "sizes" / "2.png", PHOTO[:-1])

@@ -16,6 +16,8 @@ from hosm.pictures.clipping import (
     with_whole_noise,
 )
 
+# Rounding alone, as in `test_picture_denoiser`.
+ROUNDED = {"rtol": 1e-3, "atol": 1e-2}
 BOTH = Ends(0.0, 255.0, (0.1, 0.1))
 ROWS, COLUMNS = np.mgrid[:160, :200]
 
@@ -126,9 +128,8 @@ def test_units_and_a_map_of_noise_do_not_matter(shipped):
         warnings.simplefilter("ignore")
         one, other = shipped.denoise(seen, 25), shipped.denoise(seen / 255, 25 / 255)
         mapped = shipped.denoise(seen, scale)
-    # rounding alone, as in `test_picture_denoiser`
-    assert np.allclose(one.mean, 255 * other.mean, rtol=1e-3, atol=1e-2)
-    assert np.allclose(one.mean, mapped.mean, rtol=1e-3, atol=1e-2)
+    assert np.allclose(one.mean, 255 * other.mean, **ROUNDED)
+    assert np.allclose(one.mean, mapped.mean, **ROUNDED)
 
 
 def test_pictures_that_are_not_clipped_are_not_touched(shipped):
