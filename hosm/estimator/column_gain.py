@@ -92,8 +92,8 @@ class ColumnGain:
             warnings.warn(
                 "more than half of the gain over a Gaussian is that of "
                 f"{named([most], names)}, which has few different values. A label or a count has "
-                "no density, and what was learned for the other columns suffers: leave it out "
-                f"(in the command line with --drop {name})",
+                "no density, and what was learned for the other columns suffers: leave it out, "
+                f"in the command line with --drop {name}",
                 UserWarning,
                 stacklevel=4,
             )
