@@ -46,8 +46,9 @@ EXAMPLES = {
     "hessian": """  hosm hessian model.hosm points.csv -o hessian.csv
   hosm hessian model.hosm points.csv -o hessian.csv --std  # and how sure each number is
   hosm hessian model.hosm points.npy -o hessian.npz --dense""",
-    "denoise": """  hosm denoise noisy.png -o out.tif --model photos  # also out.variance.tif
-  hosm denoise noisy.png -o out.tif --model photos --map map.png  # a picture of both to look at
+    "denoise": """  hosm denoise noisy.png -o out.png --model photos  # out.mean.png, out.std.png
+  hosm denoise noisy.png -o out.png --model photos --map map.png  # a picture of both to look at
+  hosm denoise noisy.png -o out.tif --model photos  # fractions: out.mean.tif, out.variance.tif
   hosm denoise pictures.hosm stack.tif -o out.npz --sigma 25
   hosm denoise model.hosm noisy.csv -o out.csv""",
     "sample": "  hosm sample model.hosm -n 100 -o draws.csv --law clean",
@@ -185,6 +186,9 @@ def _add_denoise(commands: Any) -> None:  # noqa: ANN401
         "flips and quarter turns of a picture that are denoised for their mean, 1 to 8; 8 gains "
     )
     add("--symmetries", type=int, metavar="NUMBER", help=text + ".1 dB in 8 times as long")
+    text = "noise that is cut off at the ends of the scale, as by 8 bits: put it back and denoise "
+    text += "twice (mend, the default), or leave it (ignore)"
+    add("--clipping", choices=("mend", "ignore"), help=text)
     text = "draw the denoised picture beside its predicted standard deviation, with a bar of "
     text += "colours, into this file (.png, .pdf or .svg)"
     add("--map", metavar="FILE", help=text)
@@ -250,12 +254,15 @@ def parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     stride = "pixels from one patch to the next (default: {})"
 
-    made = _command(commands, "hessian", "write second derivatives of the log-density at points")
+    about = "write second derivatives of the log-density at points"
+    about += "\nBy default the diagonal is written: the second derivative along each column."
+    made = _command(commands, "hessian", about)
     for name in ("model", "data"):
         made.add_argument(name, metavar=name.upper())
     made.add_argument("-o", "--out", required=True, help=OUT)
-    text = "write standard errors too, in a column NAME.std beside each NAME; of models in closed "
-    made.add_argument("--std", action="store_true", help=text + "form, what `hosm fit` makes")
+    text = "write standard errors of the diagonal too, in a column NAME.std beside each NAME; of "
+    text += "models in closed form, what `hosm fit` makes"
+    made.add_argument("--std", action="store_true", help=text)
     kind = made.add_mutually_exclusive_group()
     text = "write whole matrices, not diagonals, to a .npz or .npy file"
     kind.add_argument("--dense", action="store_true", help=text)
@@ -295,6 +302,8 @@ def _lines(facts: dict[str, Any]) -> str:
             rows = zip(*value.values(), strict=True)
             lines.append("\t".join(value))
             lines += ["\t".join(map(_text, row)) for row in rows]
+        elif name == "contents":
+            lines += [f"{file}: {text}" for file, text in value.items()]
         elif isinstance(value, dict):
             lines += [f"{name}.{key}: {_text(inner)}" for key, inner in value.items()]
         else:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from hosm.estimator import ScoreEstimator, out_of_distribution_scores
 from hosm.estimator.local_dimension import local_dimension
 from hosm.io import (
     LABELLED,
+    TABLE_SUFFIXES,
     Array,
     Index,
     check_output,
@@ -43,7 +46,10 @@ __all__ = ["denoise", "dimension", "fit", "hessian", "info", "ood", "sample"]
 DEFAULT_PATCHES, DEFAULT_STEPS = 50_000, 3000
 HOLD_MATRICES = (".npy", ".npz", ".tif", ".tiff")
 OF_TABLES = (*OF_COLUMNS, "method", "target", "weight_decay", "points")
-OF_PICTURES = ("map", "interval", "window", "directions", "draws", "gain", "sigma", "symmetries")
+OF_PICTURES = (
+    *("map", "interval", "window", "directions", "draws"),
+    *("gain", "sigma", "symmetries", "clipping"),
+)
 OF_LEARNING_PICTURES = ("noise", "pairs", "start")
 POINTS_PER_CHUNK = 4096  # points whose posteriors are held at once
 MOST_NAMED = 20  # columns whose numbers are printed one by one
@@ -141,13 +147,16 @@ def fit(options: Namespace) -> Facts:
 def _about(estimator: ScoreEstimator) -> Facts:
     """Return the facts about a fitted estimator that commands print."""
     noise = estimator.noise_std_
-    facts: Facts = {"dimension": estimator.n_features_in_, "rank": estimator.model_.rank}
+    facts: Facts = {"dimension": estimator.n_features_in_}
+    if estimator.history_:  # networks: a law in closed form has no rank
+        facts["rank"] = estimator.model_.rank
     facts |= {"sigma": estimator.sigma_, "standardise": estimator.standardise}
+    facts["report"] = estimator.report_
     facts["noise_std"] = _by_column(noise, _names(estimator))
     if estimator.search_:
         facts["search"] = {f"{sigma:g}": score for sigma, score in estimator.search_.items()}
     losses = {name: _kept(each) for name, each in estimator.history_.items() if each}
-    return facts | ({"losses": losses} if losses else {}) | {"report": estimator.report_}
+    return facts | ({"losses": losses} if losses else {})
 
 
 def _kept(history: list[dict[str, float]]) -> dict[str, float]:
@@ -179,8 +188,23 @@ def _load(options: Namespace) -> ScoreEstimator:
     _check_device(options)
     if getattr(options, "out", None):
         check_output(options.out)
-    estimator = ScoreEstimator.load(options.model, device=options.device)
+    with _expecting_a_model(options):
+        estimator = ScoreEstimator.load(options.model, device=options.device)
     return estimator.set_params(verbose=not options.quiet)
+
+
+@contextmanager
+def _expecting_a_model(options: Namespace) -> Iterator[None]:
+    """Say which comes first, where what should be a model is a table or a picture."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        path = options.model
+        is_data = Path(path).suffix.lower() in TABLE_SUFFIXES or is_pictures(path)
+        if not is_data or not Path(path).exists():
+            raise
+        last = "; the model comes first, then the data" if hasattr(options, "data") else ""
+        raise ValueError(f"{path} is no model{last}") from error
 
 
 def _patch(estimator: ScoreEstimator, page: Array) -> tuple[int, ...]:
@@ -236,8 +260,9 @@ def hessian(options: Namespace) -> Facts:
         raise ValueError(f"--dense needs -o FILE.npz or FILE.npy, got {options.out}")
     if options.std and (options.dense or options.column is not None):
         other = "--dense" if options.dense else "--column"
-        raise ValueError(f"--std must be given for diagonals alone, got {other}")
+        raise ValueError(f"standard errors are known for the diagonal only; leave out {other}")
     estimator = _load(options)
+    _tell_doubt(estimator)
     rows = _rows(estimator, options, options.data)
     names = None if options.dense else _names(estimator)
     arrays = {name: rows.aligned(each) for name, each in _second(estimator, rows, options).items()}
@@ -247,6 +272,14 @@ def hessian(options: Namespace) -> Facts:
         pairs = np.stack([arrays["hessian"], arrays["std"]], 2)
         arrays = {"hessian": pairs.reshape(len(pairs), -1)}
     return facts | _written(options, arrays, names, index=rows.index)
+
+
+def _tell_doubt(estimator: ScoreEstimator) -> None:
+    """Note in which columns no gain over a Gaussian could be shown."""
+    gain = estimator.fitted_.gain
+    doubt = "" if gain is None else gain.doubt([*getattr(estimator, "feature_names_in_", ())])
+    if doubt:
+        warnings.warn(doubt.rstrip("."), stacklevel=2)
 
 
 def _second(estimator: ScoreEstimator, rows: Rows, options: Namespace) -> dict[str, Array]:
@@ -275,7 +308,9 @@ def _integer(column: str, names: list[str]) -> int:
 def denoise(options: Namespace) -> Facts:
     """Write posterior means and variances of noisy points or pictures. Errors as in `fit`."""
     options.model, options.data = _model_and_data(options)
-    if pictures.is_picture_model(options.model):
+    with _expecting_a_model(options):
+        of_pictures = pictures.is_picture_model(options.model)
+    if of_pictures:
         _check_absent(options, OF_COLUMNS, "tables", "pictures")
         _check_device(options)
         options.sigma, options.gain = options.sigma or "auto", options.gain or "0"
@@ -414,13 +449,26 @@ def dimension(options: Namespace) -> Facts:
     return facts | _written(options, {"dimension": table}, names, index=rows.index)
 
 
+def _gains(estimator: ScoreEstimator) -> dict[str, dict[str, float]]:
+    """Return what is gained over a Gaussian in each column, and its standard error."""
+    pairs = zip(estimator.column_gain_, estimator.column_gain_error_, strict=True)
+    return {
+        name: {"gain": float(gain), "standard_error": float(error)}
+        for name, (gain, error) in zip(_names(estimator), pairs, strict=True)
+    }
+
+
 def info(options: Namespace) -> Facts:
     """Return what a saved model is. Errors as in `fit`."""
-    if pictures.is_picture_model(options.model):
+    with _expecting_a_model(options):
+        of_pictures = pictures.is_picture_model(options.model)
+    if of_pictures:
         return pictures.describe(options.model)
     card = read_archive(options.model)[1]
     estimator = _load(options)
     facts: Facts = {"version": card["version"], **_about(estimator)}
+    if estimator.fitted_.gain is not None:
+        facts["column_gain"] = _gains(estimator)
     facts["names"] = _names(estimator)
     facts["training_points_held"] = len(estimator.fitted_.rows)
     return facts | {"parameters": card["parameters"]}

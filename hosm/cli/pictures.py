@@ -31,11 +31,28 @@ __all__ = ["SHIPPED", "denoise", "describe", "fit", "is_picture_model"]
 SHIPPED = "photos"  # name of the denoisers that come with the package
 DEFAULT_STEPS = 4000
 MAPS = (".png", ".pdf", ".svg")
+UNITS = "in the units of the input"
+CONTENTS = {  # of each array, what its numbers are
+    "mean": f"the denoised picture, {UNITS}",
+    "std": f"how far each pixel is expected to be off, a standard deviation, {UNITS}",
+    "variance": "how far each pixel is expected to be off, squared: a variance, in the units of "
+    "the input squared",
+    "low": f"the lower ends of the intervals, {UNITS}",
+    "high": f"the upper ends of the intervals, {UNITS}",
+    "directions": f"how pixels err together, times the standard deviation, {UNITS}",
+    "draws": f"clean pictures that agree with the noisy one, {UNITS}",
+}
+FLOATS = "; float32, which few viewers show"
+OF_A_MAP = "a picture of mean and standard deviation, to look at"
 Facts = dict[str, Any]
 
 
 def is_picture_model(path: str) -> bool:
     """Return whether a model is one of pictures of any size. Errors as in `read_archive`."""
+    if path != SHIPPED and not Path(path).exists():
+        raise FileNotFoundError(
+            f"{path} does not exist; the model that comes with hosm is `{SHIPPED}`"
+        )
     return path == SHIPPED or read_archive(path)[1].get("kind") == "pictures"
 
 
@@ -127,14 +144,23 @@ def denoise(options: Namespace) -> Facts:
         name: maps[0][name] if len(maps) == 1 else np.stack([each[name] for each in maps])
         for name in maps[0]
     }
-    files = write(options.out, arrays, None, pages[0].dtype)
+    files = write(options.out, arrays, None, pages[0].dtype, about=CONTENTS)
+    contents = _contents(files, [*arrays], suffix)
     if options.map is not None:
         files.append(_drawn(found[0], Path(options.map)))
+        contents[str(files[-1])] = OF_A_MAP
     facts: Facts = {"pictures": len(found), "sigma": [_mean(each.sigma) for each in found]}
     if any(each.gain for each in found):
         facts["gain"] = [each.gain for each in found]
     facts["predicted_rmse"] = float(np.sqrt(np.mean([each.variance.mean() for each in found])))
-    return facts | {"files": [str(file) for file in files]}
+    return facts | {"files": [str(file) for file in files], "contents": contents}
+
+
+def _contents(files: Sequence[Path], names: Sequence[str], suffix: str) -> dict[str, str]:
+    """Return what each file holds, or each array of a file that holds all, and its unit."""
+    ending = FLOATS if suffix in (".tif", ".tiff") else ""
+    places = [f"{files[0]}, {name}" for name in names] if len(files) < len(names) else files
+    return {str(place): CONTENTS[name] + ending for place, name in zip(places, names, strict=True)}
 
 
 def _check_map(options: Namespace, count: int) -> None:
@@ -169,7 +195,8 @@ def _found(options: Namespace, pages: Sequence[Array]) -> Iterator[DenoisedPictu
     with ProgressBar(not options.quiet, unit="picture") as bar:
         for number, page in enumerate(pages):
             bar.move("denoise", number, len(pages))
-            yield choose(3 if page.ndim == 3 else 1).denoise(page, sigma, gain, count)
+            denoiser = choose(3 if page.ndim == 3 else 1)
+            yield denoiser.denoise(page, sigma, gain, count, options.clipping or "mend")
         bar.move("denoise", len(pages), len(pages))
 
 

@@ -21,13 +21,13 @@ import torch
 from torch import Tensor
 
 from hosm.estimator.closed_form import ClosedFormModel
-from hosm.estimator.data_checks import named
+from hosm.estimator.data_checks import named, takes_steps
 
 __all__ = ["ColumnGain", "column_gain"]
 
 CHANCE = 1.0  # standard errors within which a column's gain is not told from 0
 CLEAR = 2.0  # standard errors beyond which a fit warns
-ADVICE = "take Hessians there from a Gaussian: minus the inverse of the covariance matrix"
+ADVICE = "do not read differences of the Hessian between rows there"
 
 
 @dataclass(frozen=True)
@@ -47,33 +47,55 @@ class ColumnGain:
         """Return the columns whose gain is below so many standard errors."""
         return torch.nonzero(self.mean < errors * self.error).flatten().tolist()
 
-    def words(self, names: Sequence[str] = ()) -> str:
-        """Return in which columns the Gaussian is better, or no worse beyond chance.
+    def doubt(self, names: Sequence[str] = ()) -> str:
+        """Return in which columns no gain over a Gaussian could be shown; nothing if in none.
 
         Args:
             names: of the columns, shape (D,), or none.
         """
-        worse = self.below(-CHANCE)
-        level = [j for j in self.below(CHANCE) if j not in worse]
-        found = []
-        if worse:
-            found.append(f"the Gaussian is better in {named(worse, names)}")
-        if level:
-            found.append(f"no worse beyond one standard error in {named(level, names)}")
-        if not found:
-            return "It is smaller in each column, beyond one standard error."
-        subject = "" if worse else "the Gaussian is "
-        return f"Column by column, {subject}{', and '.join(found)}: {ADVICE}."
+        unshown = self.below(CHANCE)
+        if not unshown:
+            return ""
+        columns = named(unshown, names, most=None)
+        return f"In {columns} no gain over a plain Gaussian could be shown: {ADVICE}."
+
+    def words(self, names: Sequence[str] = ()) -> str:
+        """Return in which columns no gain could be shown, or that there is none such.
+
+        Args:
+            names: as in `doubt`.
+        """
+        return self.doubt(names) or "It is smaller in each column, beyond one standard error."
 
     def warn(self, names: Sequence[str] = ()) -> None:
-        """Warn of the columns in which the Gaussian is clearly better; names as in `words`."""
+        """Warn of the columns in which the Gaussian is clearly better; names as in `doubt`."""
         worse = self.below(-CLEAR)
         if worse:
             warnings.warn(
-                f"a Gaussian has a better score than what was chosen in {named(worse, names)}, "
-                f"by more than two standard errors: {ADVICE}",
+                f"a Gaussian has a better score than what was chosen in "
+                f"{named(worse, names, most=None)}, by more than two standard errors: {ADVICE}",
                 UserWarning,
                 stacklevel=5,
+            )
+
+    def warn_of_a_label(self, x: Tensor, names: Sequence[str] = ()) -> None:
+        """Warn of a column of few different values that is gained more in than in all others.
+
+        Args:
+            x: the rows, shape (n, D).
+            names: as in `doubt`.
+        """
+        gained = self.mean.clamp_min(0)
+        most = int(gained.argmax())
+        if 2 * gained[most] > gained.sum() and bool(takes_steps(x)[most]):
+            name = names[most] if names else str(most)
+            warnings.warn(
+                "more than half of the gain over a Gaussian is that of "
+                f"{named([most], names)}, which has few different values. A label or a count has "
+                "no density, and what was learned for the other columns suffers: leave it out, "
+                f"in the command line with --drop {name}",
+                UserWarning,
+                stacklevel=4,
             )
 
 

@@ -28,14 +28,15 @@ def robust_scale(x: Tensor) -> Tensor:
     return (high - low) / QUARTILES
 
 
-def named(columns: Sequence[int], names: Sequence[str]) -> str:
+def named(columns: Sequence[int], names: Sequence[str], most: int | None = MOST_NAMED) -> str:
     """Return columns by their names, or by their numbers from 0, with the noun before them.
 
     Args:
         columns: numbers of columns, at least one.
         names: of all columns, shape (D,), or none.
+        most: so many are named, and the others counted; None to name all.
     """
-    told = [repr(names[j]) if names else str(j) for j in columns[:MOST_NAMED]]
+    told = [repr(names[j]) if names else str(j) for j in columns[:most]]
     more = len(columns) - len(told)
     noun = "column" if len(columns) == 1 else "columns"
     return f"{noun} {', '.join(told)}" + (f" and {more} more" if more else "")

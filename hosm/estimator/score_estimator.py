@@ -110,6 +110,15 @@ class NotFittedError(ValueError, AttributeError):
     """An estimator was asked for results before `fit` or `load`."""
 
 
+def _too_many(name: str, found: Sequence[str], known: Sequence[str]) -> str:
+    """Return which columns of a data frame are too many, if that is all there is to it."""
+    extra = [each for each in found if each not in known]
+    if not extra or not known or not {*known} <= {*found}:
+        return ""
+    told = ", ".join(map(repr, extra))
+    return f"; leave out {told}, as {name}[estimator.feature_names_in_] does"
+
+
 def _first_order(losses: dict[str, float]) -> dict[str, float]:
     """Leave out the second-order term, which is 0 where s1 is learned alone."""
     return {name: value for name, value in losses.items() if not name.endswith("_second")}
@@ -164,12 +173,13 @@ class ScoreEstimator:
         scaling_: the map between the data's units and standardised points.
         sigma_: noise scale, in the data's units or, if standardised, in standard deviations.
         noise_std_: standard deviation of the noise in the data's units, shape (D,).
-        report_: what was chosen and why, in words, and the columns in which a Gaussian is as good.
+        report_: what was chosen and why, in words, and the columns in which no gain over a
+            Gaussian could be shown.
         column_gain_: half of the squared error of a Gaussian's score less that of what was
             chosen, by column, at rows that were held out, shape (D,), in units of 1 / variance:
             above 0 where the choice is better. In closed form.
-        column_gain_error_: its standard errors, shape (D,). Where the gain is not above them,
-            take Hessians from a Gaussian: minus the inverse of the covariance matrix.
+        column_gain_error_: its standard errors, shape (D,). Where the gain is not above them, do
+            not read differences of the Hessian between rows.
         search_: by networks, sigma -> `score` at the held-out points, of each that was tried, if
             several were.
         history_: of each network, if any, `s1` and `s2`, the losses at each validation.
@@ -243,6 +253,8 @@ class ScoreEstimator:
         learn = self._train if self._by_networks() else self._choose
         with ProgressBar(self.verbose) as bar:
             self.fitted_ = learn(table, scaling, self._scales(table, scaling), seed, bar)
+        if self.fitted_.gain is not None:
+            self.fitted_.gain.warn_of_a_label(table.x, table.names)
         return self
 
     def _by_networks(self) -> bool:
@@ -427,6 +439,7 @@ class ScoreEstimator:
             found = f"{name} has {table.x.shape[1]} features"
             raise ValueError(
                 f"{found}, but {own} is expecting {fitted.dimension} features as input"
+                f"{_too_many(name, table.names, fitted.names)}"
             )
         if fitted.names and table.names and table.names != fitted.names:
             raise ValueError(f"{name} must have the columns {fitted.names}, got {table.names}")

@@ -17,7 +17,7 @@ from hosm.io.patches import cut_patches, patch_corners, random_patches
 from hosm.io.picture_files import check_png, thumbnail
 from hosm.io.pictures import PictureFolder, is_pictures, open_pages, page_shapes, read_pages
 from hosm.io.results import check_output, write
-from hosm.io.tables import LABELLED, Index, Table, read_rows
+from hosm.io.tables import LABELLED, TABLE_SUFFIXES, Index, Table, read_rows
 
 __all__ = [
     "Array",
@@ -25,6 +25,7 @@ __all__ = [
     "Index",
     "LABELLED",
     "PictureFolder",
+    "TABLE_SUFFIXES",
     "Table",
     "check_no_gap",
     "check_png",

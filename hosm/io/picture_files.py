@@ -90,12 +90,13 @@ def thumbnail(values: Array, side: int = 320) -> bytes:
     return stream.getvalue()
 
 
-def write_tiff(stream: BinaryIO, values: Array) -> None:
+def write_tiff(stream: BinaryIO, values: Array, text: str = "") -> None:
     """Write pages into a stream as a .tif file of float32, in the units of their values.
 
     Args:
         stream: where to, open for reading too; it stays open.
         values: shape (height, width) or (n, height, width), of colours with a last axis of 3.
+        text: what the numbers are, which the file holds in its ImageDescription.
 
     Raises:
         ValueError: the array has another shape, or values beyond float32.
@@ -110,5 +111,6 @@ def write_tiff(stream: BinaryIO, values: Array) -> None:
     kind, axes = ("rgb", "TYXS") if pages.ndim == 4 else ("minisblack", "TYX")
     if len(single) == 1:  # one picture is no stack of one
         single, axes = single[0], axes[1:]
+    metadata = {"axes": axes} | ({"description": text} if text else {})
     handle = tifffile.FileHandle(stream, name="pages.tif")  # a stream's name may be a number
-    tifffile.imwrite(handle, single, photometric=kind, metadata={"axes": axes})
+    tifffile.imwrite(handle, single, photometric=kind, metadata=metadata)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +44,7 @@ def write(
     names: Sequence[str] | None = None,
     pixels: Any = None,  # noqa: ANN401
     index: Index | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Write arrays by name; return the files, each of which is written whole or not at all.
 
@@ -60,6 +61,8 @@ def write(
         pixels: number type of a .png file, uint8 or uint16, to which values are rounded, and
             clipped with a `FileNote` that counts them; None for that of the array.
         index: labels of the rows, which .csv and .parquet files hold too; None for none.
+        about: what the numbers of an array are and their unit, by its name, which .tif files
+            hold in their description; None for none.
 
     Raises:
         ValueError: the suffix is none of these, an array does not fit the kind of file, or some
@@ -82,13 +85,19 @@ def write(
             if suffix == ".png":
                 write_png(stream, values, values.dtype if pixels is None else pixels, file)
             else:
-                _write_one(stream, suffix, values, names or [], index)
+                text = (about or {}).get(name, "")
+                _write_one(stream, suffix, values, names or [], index, text)
         written.append(file)
     return written
 
 
 def _write_one(
-    stream: BinaryIO, suffix: str, values: Array, names: Sequence[str], index: Index | None
+    stream: BinaryIO,
+    suffix: str,
+    values: Array,
+    names: Sequence[str],
+    index: Index | None,
+    text: str,
 ) -> None:
     """Write one array into a stream as a file of a suffix."""
     if suffix == ".npy":
@@ -98,4 +107,4 @@ def _write_one(
     elif suffix == ".parquet":
         write_parquet(stream, values, names, index)
     else:
-        write_tiff(stream, values)
+        write_tiff(stream, values, text)

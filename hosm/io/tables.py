@@ -7,6 +7,7 @@ that need them alone.
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import os
 from collections.abc import Sequence
@@ -193,6 +194,13 @@ def _chosen(table: Table, columns: Sequence[str] | None, drop: Sequence[str]) ->
     return Table(table.values[:, _places(labels, columns, drop)], [])
 
 
+def _meant(name: str, labels: Sequence[str]) -> str:
+    """Return a question for the label that is most like a name, in large or small letters."""
+    small = {label.lower(): label for label in labels}
+    near = difflib.get_close_matches(name.lower(), small, 1)
+    return f"; did you mean {small[near[0]]!r}?" if near else ""
+
+
 def _places(
     labels: Sequence[str], columns: Sequence[str] | None, drop: Sequence[str]
 ) -> list[int]:
@@ -204,7 +212,10 @@ def _places(
     for name in (*(columns or ()), *drop):
         if name not in labels:
             known = ", ".join(labels)
-            raise ValueError(f"--columns and --drop must name some of {known}, got {name!r}")
+            raise ValueError(
+                f"--columns and --drop must name some of {known}, got {name!r}"
+                f"{_meant(name, labels)}"
+            )
     place = {name: j for j, name in reversed([*enumerate(labels)])}  # the first of equal ones
     taken = [place[name] for name in (labels if columns is None else columns)]
     kept = [j for j in taken if labels[j] not in drop]

@@ -47,6 +47,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from hosm.io import Array
+from hosm.pictures.clipping import ends_of_scale
 
 __all__ = ["estimate_poisson_gaussian", "estimate_sigma", "stabilised", "unstabilised"]
 
@@ -62,7 +63,6 @@ STEEPNESS = 8  # power of the texture by which a brightness counts less,
 BRIGHTNESSES = 24  # and how many brightnesses there are, with as many blocks each
 ROUNDS = 3  # of a fit whose result decides which blocks it sees
 REFITS = 50  # of least squares, until they are least absolute deviations
-SATURATED = 1e-4  # least share of the pixels at the end of a scale that tells of saturation
 MARGIN = 2.5  # standard deviations of noise from there to blocks that it does not touch
 ROOMIEST = 0.1  # share of the blocks that are used where none are as far
 
@@ -136,7 +136,7 @@ def estimate_poisson_gaussian(picture: ArrayLike) -> tuple[float, float]:
     planes = [values[..., each] for each in range(values.shape[2])]
     parts = [_moments(_spectrum(plane, stride)) for plane in planes]
     mean, low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
-    room = _limits(values)[1] - mean
+    room = ends_of_scale(values)[1] - mean
     line = np.array([0.0, np.quantile(high, FLATTEST)])
     for _ in range(ROUNDS):
         variance = np.maximum(line[0] * mean + line[1], 0)
@@ -285,22 +285,13 @@ def _moments(spectrum: Array) -> tuple[Array, Array, Array]:
     return spectrum[:, 0] / SIDE, low, high
 
 
-def _limits(values: Array) -> tuple[float, float]:
-    """Return the ends of the scale at which pixels pile up, infinite where they do not."""
-    levels, counts = np.unique(values, return_counts=True)
-    least = SATURATED * values.size
-    low = levels[0] if counts[0] > max(counts[1], least) else -math.inf
-    high = levels[-1] if counts[-1] > max(counts[-2], least) else math.inf
-    return float(low), float(high)
-
-
 def _room(values: Array, stride: int) -> Array:
     """Return how far each block is from saturation, shape (blocks,).
 
     The nearest mean of a quarter of the block counts, of any colour: half a block in the dark
     has half its noise.
     """
-    low, high = _limits(values)
+    low, high = ends_of_scale(values)
     half = SIDE // 2
     nearest = []
     for each in range(values.shape[2]):

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pandas
 import pytest
+import tifffile
 from PIL import Image
 
 import hosm
@@ -197,6 +198,33 @@ def test_what_a_denoiser_of_pictures_writes_besides(facts, models, tmp_path):
     assert out["files"] == ["out.npz"]
 
 
+def test_each_file_is_told_with_what_it_holds_and_its_unit(run, models, tmp_path):
+    save(tmp_path / "x.png", SCENE)
+    given = ("denoise", models["scene"], "x.png", "--sigma", "9", "--quiet", "-o")
+    _, out, _ = run(*given, "o.png", "--map", "map.png")
+    assert "\no.mean.png: the denoised picture, in the units of the input\n" in out
+    assert "\no.std.png: " in out and "\nmap.png: a picture of mean and" in out
+    _, out, _ = run(*given, "o.tif")
+    assert "in the units of the input squared; float32, which few viewers show\n" in out
+    with tifffile.TiffFile("o.mean.tif") as file:
+        about = json.loads(file.pages[0].description)["description"]
+    assert about == "the denoised picture, in the units of the input"
+    assert read_pages("o.mean.tif")[0].shape == SCENE.shape
+    _, out, _ = run(*given, "o.npz")
+    assert "\no.npz, variance: " in out
+
+
+def test_noise_that_is_cut_off_is_told_and_mended(run, models, tmp_path):
+    save(tmp_path / "x.png", np.clip(4 * (SCENE - 80), 0, 255))
+    given = ("denoise", models["scene"], "x.png", "--sigma", "30", "--quiet", "-o", "o.npy")
+    code, _, err = run(*given)
+    assert code == 0 and "where noise is cut off: it was put back" in err
+    mended = np.load("o.mean.npy")
+    code, _, err = run(*given, "--clipping", "ignore")
+    assert code == 0 and "come out too grey" in err
+    assert not np.array_equal(np.load("o.mean.npy"), mended) and mended.min() >= 0
+
+
 def test_info_tells_of_the_shipped_denoisers(facts):
     found = facts("info", "photos")
     assert found["grey"]["channels"] == 1 and found["colour"]["channels"] == 3
@@ -283,6 +311,24 @@ def closed(tmp_path_factory):
     given = ("--sigma", "0.3", "--seed", "0", "--quiet", "--json")
     assert cli.main(["fit", data, "-o", str(folder / "m"), *given]) == 0
     return str(folder / "m")
+
+
+def test_a_law_in_closed_form_has_no_rank_and_tells_its_gain_by_column(run, facts, tmp_path):
+    skewed = np.random.default_rng(0).normal(size=(300, 2))
+    skewed[:, 0] = np.exp(0.8 * skewed[:, 0])
+    data = save(tmp_path / "x.csv", skewed, NAMES[:2])
+    fitted = facts("fit", data, "-o", "m", "--sigma", ".1", "--seed", "0")
+    assert "rank" not in fitted
+    assert [*fitted].index("report") < [*fitted].index("noise_std")
+    model, found = hosm.ScoreEstimator.load("m"), facts("info", "m")["column_gain"]
+    pairs = zip(model.column_gain_, model.column_gain_error_, strict=True)
+    expected = [{"gain": gain, "standard_error": error} for gain, error in pairs]
+    assert found == dict(zip(NAMES, expected, strict=False))
+    code, out, err = run("hessian", "m", data, "-o", "h.csv", "--quiet")
+    assert code == 0
+    assert err == f"hosm hessian: note: {model.fitted_.gain.doubt(NAMES).rstrip('.')}\n"
+    assert "In column 'b' no gain over a plain Gaussian could be shown: do not read" in err
+    assert "\ncolumn_gain.a: gain " in run("info", "m")[1]
 
 
 def test_standard_errors_stand_beside_their_second_derivatives(facts, closed, tmp_path):
@@ -445,7 +491,7 @@ BAD = {
     "NaN in an array": ("fit {}/nan.npy -o m", "in 1 of 80 rows, first in row 3, column 1;"),
     "std of matrices": (
         "hessian {table} {}/x.csv -o h.npz --std --dense",
-        "--std must be given for diagonals alone, got --dense",
+        "standard errors are known for the diagonal only; leave out --dense",
     ),
     "std of networks": ("hessian {table} {}/x.csv -o h.csv --std", "closed form"),
     "map of a stack": (
@@ -508,7 +554,17 @@ BAD = {
         "--device must be one that torch finds here, got 'moon'",
     ),
     "nowhere": ("fit {}/x.csv -o nowhere/m", "the folder nowhere of m does not exist"),
-    "no model": ("hessian {}/x.csv {}/x.csv -o h.csv", "damaged or no safetensors file"),
+    "no model": ("hessian {}/none.hosm {}/x.csv -o h.csv", "damaged or no safetensors file"),
+    "data first": (
+        "hessian {}/x.csv {table} -o h.csv",
+        "x.csv is no model; the model comes first, then the data",
+    ),
+    "picture first": ("denoise {}/x.png {scene} -o o.npz", "x.png is no model; the model comes"),
+    "photo": (
+        "denoise {}/x.png --model photo -o o.npz",
+        "photo does not exist; the model that comes with hosm is `photos`",
+    ),
+    "capital": ("fit {}/x.csv -o m --drop B", "got 'B'; did you mean 'b'?"),
     "columns": ("hessian {table} {}/two.csv -o h.csv", "X has 2 features"),
     "other names": (
         "hessian {table} {}/other.csv -o h.csv",
@@ -552,7 +608,7 @@ BAD = {
         "ood {table} {}/x.csv --reference {}/one.csv",
         "reference must hold 4 points or more, got 1",
     ),
-    "info": ("info {}/x.csv", "damaged or no safetensors file"),
+    "info": ("info {}/x.csv", "x.csv is no model"),
 }
 
 
@@ -607,7 +663,7 @@ def test_notes_are_lines_on_stderr_and_those_of_many_files_are_counted(run, mode
 
 def test_a_png_file_has_the_units_of_the_picture_and_tells_what_it_clips(run, models, tmp_path):
     save(tmp_path / "x.png", np.where(SCENE > 100, 255, SCENE))
-    given = ("--sigma", "60", "--quiet")
+    given = ("--sigma", "60", "--clipping", "ignore", "--quiet")
     assert run("denoise", models["scene"], "x.png", "-o", "out.npy", *given)[0] == 0
     code, _, err = run("denoise", models["scene"], "x.png", "-o", "out.png", *given)
     mean, exact = read_pages("out.mean.png")[0], np.load("out.mean.npy")
@@ -664,6 +720,7 @@ def folder(tmp_path_factory):
         save(place / name, values, names)
     Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(place / "colour.png")
     (place / "text.csv").write_text("a,b\n1,2\n3,red\n")
+    (place / "none.hosm").write_bytes(b"no model")
     (place / "sizes").mkdir()
     save(place / "sizes" / "1.png", PHOTO)
     save(place / "sizes" / "2.png", PHOTO[:-1])

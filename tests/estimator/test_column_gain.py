@@ -36,9 +36,11 @@ def skewed():
 
 
 def test_the_report_names_the_gaussian_columns_beside_a_skewed_one(skewed):
-    (told,) = [line for line in skewed.report_.split("\n") if line.startswith("Column by column")]
-    assert "'one'" in told and "'two'" in told and "'skewed'" not in told
-    assert "take Hessians there from a Gaussian" in told
+    (told,) = [line for line in skewed.report_.split("\n") if line.startswith("In column")]
+    assert told == (
+        "In columns 'one', 'two' no gain over a plain Gaussian could be shown: do not read "
+        "differences of the Hessian between rows there."
+    )
     assert skewed.column_gain_[0] > 3 * skewed.column_gain_error_[0]
     assert np.all(skewed.column_gain_[1:] < skewed.column_gain_error_[1:])
     assert "with other rows" in skewed.report_ and "bias" in skewed.report_
@@ -90,11 +92,13 @@ def test_rows_of_several_draws_count_once():
 
 def test_columns_are_told_by_one_standard_error_and_warned_of_by_two():
     words = gain([-1.5, 0.9, 1.1, -2.5], [1.0, 1.0, 1.0, 1.0]).words()
-    assert "the Gaussian is better in columns 0, 3, and no worse" in words
-    assert "beyond one standard error in column 1:" in words
+    assert words.startswith("In columns 0, 1, 3 no gain over a plain Gaussian could be shown: do ")
     level = gain([0.5, 2.0], [1.0, 1.0])
-    assert "the Gaussian is no worse beyond one standard error in column 'a':" in level.words("ab")
-    assert gain([1.5], [1.0]).words() == "It is smaller in each column, beyond one standard error."
+    assert level.words("ab").startswith("In column 'a' no gain over a plain Gaussian ")
+    assert level.doubt("ab") == level.words("ab")
+    clear = gain([1.5], [1.0])
+    assert clear.words() == "It is smaller in each column, beyond one standard error."
+    assert clear.doubt() == ""
     with pytest.warns(UserWarning, match="better score than what was chosen in column 'b'"):
         gain([-1.5, -2.5], [1.0, 1.0]).warn("ab")
     with warnings.catch_warnings():
@@ -102,10 +106,33 @@ def test_columns_are_told_by_one_standard_error_and_warned_of_by_two():
         level.warn()
 
 
+def test_all_columns_without_gain_are_named():
+    words = gain([0.0] * 40, [1.0] * 40).words()
+    assert all(f" {j}," in words for j in range(39)) and " 39 no gain" in words
+    assert "more" not in words
+
+
+def test_a_label_that_takes_most_of_the_gain_is_warned_of_after_the_fit():
+    x = torch.from_numpy(np.c_[rows()[:, 1:], np.arange(400) % 3])
+    with pytest.warns(UserWarning, match=r"that of column 'kind', which .* with --drop kind$"):
+        gain([1.0, -3.0, 2.0], [0.1] * 3).warn_of_a_label(x, ["a", "b", "kind"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gain([1.0, -3.0, 0.9], [0.1] * 3).warn_of_a_label(x)  # less than half
+        gain([2.0, -3.0, 0.9], [0.1] * 3).warn_of_a_label(x)  # of many values
+        gain([0.0, 0.0, 0.0], [0.1] * 3).warn_of_a_label(x)
+    frame = pd.DataFrame(x.numpy(), columns=["a", "b", "kind"])
+    with pytest.warns(UserWarning) as told:
+        hosm.ScoreEstimator(0.05, random_state=0).fit(frame)
+    texts = [str(each.message) for each in told]
+    assert "few different values in column 'kind'" in texts[0]
+    assert texts[-1].endswith("in the command line with --drop kind")
+
+
 def test_a_gaussian_gains_nothing_over_itself_and_the_report_names_no_column():
     x = torch.randn(300, 2, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
     found = choose(x, [0.1])
-    assert found.constant and "Column by column" not in found.words()
+    assert found.constant and "no gain over a plain" not in found.words()
     assert "bias" in found.words()
 
 

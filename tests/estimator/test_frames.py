@@ -59,6 +59,18 @@ def test_what_is_no_table_of_the_cells_stays_an_array(estimator):
     assert values.shape == (5, 3) and vectors.shape == (5, 3, 3)
 
 
+def test_columns_that_are_too_many_are_named_with_the_way_to_leave_them_out(estimator):
+    wide = FRAME.assign(label=1.0)
+    with pytest.raises(
+        ValueError, match=r"leave out 'label', as X\[estimator.feature_names_in_\]"
+    ):
+        estimator.hessian_diag(wide)
+    found = estimator.hessian_diag(wide[estimator.feature_names_in_])
+    pd.testing.assert_frame_equal(found, estimator.hessian_diag(FRAME))
+    with pytest.raises(ValueError, match=r"expecting 3 features as input$"):
+        estimator.hessian_diag(wide.rename(columns={"a": "z"}))
+
+
 def test_draws_have_the_columns_of_the_fit(estimator):
     draws = estimator.sample(4, 0, steps=2)
     assert [*draws.columns] == NAMES and len(draws) == 4
