@@ -15,12 +15,12 @@ that of the best one, a Gaussian if there is one, else a mixture without kernels
 hardly sees how much probability each cluster has, and likelihood does), else one whose kernels of
 single columns are not narrower than usual, and of several the one whose second derivatives vary
 least between points. It says which law and which kernels; of their penalties, the one of the least
-loss is taken, since those that smooth more lose more by bias. The best one has the least loss of
-those that are better than the Gaussian by more than one standard error, since with heavy tails a
-mean may be the least by one row; and it is the Gaussian unless one of them is better by two. What
-else was tried is in reports/negative-results.md. Where there are no more rows than columns, the
-Gaussian of Ledoit and Wolf at the least sigma is all that is fitted: there, larger ones had
-smaller errors of the score and larger ones of the Hessian.
+loss is taken, since those that smooth more lose more by bias. The best one is that of the least
+loss. With heavy tails a mean may be the least by one row: where it is not below the Gaussian's by
+a standard error, the best one is that of the least loss among those that are below it by three, or
+the Gaussian. What else was tried is in reports/negative-results.md. Where there are no more rows
+than columns, the Gaussian of Ledoit and Wolf at the least sigma is all that is fitted: there,
+larger ones had smaller errors of the score and larger ones of the Hessian.
 
 All points are standardised, of shape (n, D), float64.
 """
@@ -54,7 +54,7 @@ __all__ = ["Candidate", "Choice", "best_of", "choose", "deal", "warn_of_choice"]
 FOLDS = 5  # or as many as there are different rows
 FEWEST_DIFFERENT = 4
 WORSE = 1.0  # standard errors that a candidate's loss may be above that of the best one
-SURE = 2.0  # standard errors by which one must be below the Gaussian's for any to be preferred
+SURE = 3.0  # standard errors by which it must be below the Gaussian's where the least is unsure
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # of the kernels, in median distances of points
 COLUMN_FACTORS = (0.3, 1.0, 3.0)  # on the kernels of single columns
 # factor and number in each column; narrow ones of the largest factor alone
@@ -149,17 +149,18 @@ class Candidate:
 
 
 def _best(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate of the least loss, of those better than the first one beyond chance.
+    """Return the candidate of the least loss, if it is better than the first one beyond chance.
 
-    One point with a huge second derivative can make a mean the least, and its standard error so
-    large that anything is within it. By one standard error one of many candidates is better by
-    chance, so that the first is the best unless one is better by `SURE`.
+    Else one point with a huge second derivative may have made its mean the least, and its standard
+    error so large that anything is within it. Then it is the one of the least loss among those
+    that are better than the first by `SURE` standard errors, or the first.
     """
     first = candidates[0]
-    better = [each for each in candidates if _sureness(each, first) > WORSE]
-    if not any(_sureness(each, first) > SURE for each in better):
-        return first
-    return min(better, key=lambda each: float(each.loss.mean()))
+    best = min(candidates, key=lambda each: float(each.loss.mean()))
+    if _sureness(best, first) > WORSE:
+        return best
+    sure = [each for each in candidates if _sureness(each, first) > SURE]
+    return min(sure or [first], key=lambda each: float(each.loss.mean()))
 
 
 def _sureness(candidate: Candidate, first: Candidate) -> float:
