@@ -4,11 +4,12 @@ They are what anything learned has to beat, and what it starts from. One Gaussia
 covariance of Ledoit and Wolf ("A Well-Conditioned Estimator for Large-Dimensional Covariance
 Matrices", 2004), and also that of the data where there are points enough. The elliptical law has
 ellipses for its contours as a Gaussian has, and tails as heavy as those of the data
-(`hosm.estimator.elliptical_law`). Mixtures are fitted by
-scikit-learn, with full, shared or diagonal covariances, and for each kind of covariance Schwarz's
-criterion (BIC, 1978) says of how many. Full ones are also shrunk, as by an inverse Wishart prior:
-with few rows in a cluster they are too thin in some direction. Which of these laws is taken,
-held-out points decide: Schwarz's criterion judges densities, and not their derivatives.
+(`hosm.estimator.elliptical_law`). Mixtures are fitted by scikit-learn, with full, shared or
+diagonal covariances, and for each kind of covariance Schwarz's criterion (BIC, 1978) says of how
+many; it also says whether the elliptical law is worth trying. Full ones are also shrunk, as by an
+inverse Wishart prior: with few rows in a cluster they are too thin in some direction. Which of
+these laws is taken, held-out points decide: Schwarz's criterion judges densities, and not their
+derivatives.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ COVARIANCES = {"full": "full", "tied": "shared", "diag": "diagonal"}  # scikit-l
 NUMBERS_PER_POINT = 4  # that a law may have, at most
 POINTS = 10_000  # that the number of terms is chosen by, at most
 ITERATIONS = 200
+SMALL_NOISE = 1e-3  # standard deviations, with which rows that fill no volume have a density
 PRIORS = (1.0, 3.0, 10.0)  # of mixtures with full covariances
 
 
@@ -153,21 +155,34 @@ def _by_criterion(x: Tensor, covariance: str) -> SimpleLaw | None:
     return best
 
 
+def _elliptical(x: Tensor) -> SimpleLaw | None:
+    """Return the elliptical law if its BIC is less than that of the shrunk Gaussian."""
+    law = SimpleLaw(len(SCALES), "multiples")
+    heavy, gaussian = (
+        each.fit(x).smoothed(SMALL_NOISE).log_prob(x).sum()
+        for each in (law, SimpleLaw(1, "shrunk"))
+    )
+    more_numbers = len(SCALES) - 1
+    return law if 2 * float(heavy - gaussian) > more_numbers * math.log(len(x)) else None
+
+
 def simple_laws(x: Tensor, say: Callable[[str], None] = lambda words: None) -> list[SimpleLaw]:
     """Return the laws that points x, shape (n, D), standardised, float64, may follow.
 
-    The first is the Gaussian of Ledoit and Wolf, the second the elliptical law; the others are one
-    of each kind of covariance, and those with full ones shrunk too.
+    The first is the Gaussian of Ledoit and Wolf. The elliptical law follows where tails are heavy
+    or light beyond chance, then a mixture of each kind of covariance, and those with full ones
+    shrunk too.
 
     Args:
         x: the points.
         say: called with words on the progress.
     """
-    chosen = []
+    law = _elliptical(x[:POINTS])
+    chosen = [law] if law else []
     for kind, name in COVARIANCES.items():
         law = _by_criterion(x[:POINTS], kind)
         say(f"mixtures with {name} covariances")
         chosen += [law] if law else []
     full = [law for law in chosen if law.covariance == "full" and law.terms > 1]
     shrunk = [replace(law, prior=prior) for law in full for prior in PRIORS]
-    return [SimpleLaw(1, "shrunk"), SimpleLaw(len(SCALES), "multiples"), *chosen, *shrunk]
+    return [SimpleLaw(1, "shrunk"), *chosen, *shrunk]

@@ -13,10 +13,18 @@ ELLIPTICAL = SimpleLaw(len(SCALES), "multiples")
 TWO = torch.from_numpy(np.r_[RNG.normal(size=(300, 2)), RNG.normal(size=(300, 2)) * 0.5 + 5])
 
 
-def test_the_first_laws_are_the_gaussian_and_the_elliptical_one_and_clusters_are_found():
+def test_the_first_law_is_the_shrunk_gaussian_and_clusters_are_found():
     laws = simple_laws(TWO)
-    assert laws[:2] == [SimpleLaw(1, "shrunk"), ELLIPTICAL]
+    assert laws[0] == SimpleLaw(1, "shrunk")
     assert SimpleLaw(2, "diag") in laws
+
+
+@pytest.mark.parametrize(("freedom", "tried"), [(3, True), (None, False)])
+def test_the_elliptical_law_is_tried_where_tails_are_heavy(freedom, tried):
+    x = RNG.normal(size=(300, 3))
+    if freedom:
+        x *= np.sqrt(freedom / RNG.chisquare(freedom, size=(300, 1)))
+    assert (ELLIPTICAL in simple_laws(torch.from_numpy(x))) == tried
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag"])
@@ -50,3 +58,9 @@ def test_a_prior_draws_covariances_towards_their_target():
         share = 6 / (6 + 60 * weight)  # of a prior of 3 rows for each of 2 columns
         expected = (1 - share) * own + share * (pooled + own.diagonal().diag()) / 2
         torch.testing.assert_close(shrunk.covariances[k], expected, **FLOAT64)
+
+
+def test_rows_that_fill_no_volume_have_simple_laws():
+    x = torch.from_numpy(RNG.standard_t(3, size=(200, 2)))
+    laws = simple_laws(torch.cat([x, x[:, :1], torch.zeros(200, 1, dtype=torch.float64)], 1))
+    assert laws[0] == SimpleLaw(1, "shrunk")
