@@ -44,11 +44,11 @@ def test_of_gaussian_points_it_is_nearly_the_gaussian():
     law = elliptical_law(x)
     mean = (law.weights.unsqueeze(1) * law.means).sum(0)
     covariance = (law.weights.view(-1, 1, 1) * law.covariances).sum(0)
-    # five standard errors of a variance
+    # five standard errors of a mean, of that many points
     torch.testing.assert_close(mean, MEAN, rtol=0, atol=5 / 20_000**0.5)
-    torch.testing.assert_close(
-        covariance, FACTOR @ FACTOR.mT, rtol=0, atol=5 * (2 / 20_000) ** 0.5
-    )
+    truth = FACTOR @ FACTOR.mT
+    # five standard errors of a variance
+    torch.testing.assert_close(covariance, truth, rtol=0, atol=5 * (2 / 20_000) ** 0.5)
 
 
 def test_its_terms_share_mean_and_shape():
