@@ -157,16 +157,16 @@ def _best(candidates: Sequence[Candidate]) -> Candidate:
     """
     first = candidates[0]
     best = min(candidates, key=lambda each: float(each.loss.mean()))
-    if _sureness(best, first) > WORSE:
+    if _is_better(best, first, WORSE):
         return best
-    sure = [each for each in candidates if _sureness(each, first) > SURE]
+    sure = [each for each in candidates if _is_better(each, first, SURE)]
     return min(sure or [first], key=lambda each: float(each.loss.mean()))
 
 
-def _sureness(candidate: Candidate, first: Candidate) -> float:
-    """Return by how many standard errors a candidate's loss is below that of another one."""
-    worse, error = candidate.against(first)
-    return -worse / error if error > 0 else 0.0
+def _is_better(candidate: Candidate, other: Candidate, errors: float) -> bool:
+    """Return whether a candidate's loss is below another one's by more than so many errors."""
+    worse, error = candidate.against(other)
+    return worse < -errors * error
 
 
 def _may_be_best(candidates: Sequence[Candidate]) -> list[Candidate]:
