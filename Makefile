@@ -50,7 +50,7 @@ repro: $(VENV)/.experiment ## run the whole experiment; the result is reports/in
 smoke: install ## the same with the smoke profile, in a copy, to see that everything works
 	sh tests/smoke.sh
 
-test: install ## the default tests, about six minutes on 2 cores
+test: install ## the default tests, six to eight minutes on 2 cores
 	sh tests/configurations.sh usual
 
 test-in-turn: install ## the same under the one whose turn it is at this commit, of those of test-everywhere
